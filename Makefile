@@ -1,0 +1,63 @@
+# Needs Python 3.11 or newer, a C++ compiler and make; all else comes with the install.
+#
+#   make demo      forecast a bundled series and show what came out
+#   make test      all tests                     (ARGS="-k scan -x" goes to pytest)
+#   make check     style, types, import directions
+#   make bench     speed of the kernels on this machine
+#   make install   what the others do first, in .venv
+#   make clean     remove .venv, builds and caches
+#
+#   PYTHON=python3.12    which interpreter makes the environment
+#   TORCH_INDEX=URL      where pip takes torch from, to choose its CPU or a CUDA build
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+TORCH_INDEX ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALLED := $(VENV)/.installed
+BENCH_INSTALLED := $(VENV)/.installed-bench
+SOURCES := pyproject.toml constraints.txt kernels/CMakeLists.txt $(wildcard kernels/csrc/*)
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check bench clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+install: $(INSTALLED)
+
+demo: $(INSTALLED)
+	$(BIN)/python examples/01_forecast.py
+
+test: $(INSTALLED)
+	$(BIN)/pytest $(ARGS)
+
+check: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: $(BENCH_INSTALLED)
+	$(BIN)/python kernels/benchmarks/bench.py $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tsmamba needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+# torch goes first and alone: a later step that finds it in place never asks for another build.
+$(INSTALLED): $(SOURCES) | $(BIN)/python
+	$(PIP) install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) -c constraints.txt torch
+	$(PIP) install --quiet -c constraints.txt -e '.[dev,plot,datasets]'
+	@touch $@
+
+$(BENCH_INSTALLED): $(INSTALLED)
+	$(PIP) install --quiet -c constraints.txt -e '.[bench]'
+	@touch $@

@@ -1,0 +1,67 @@
+// Chooses the instruction set once, by what the processor reports, and forwards every C symbol.
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels.h"
+
+namespace {
+
+enum class Isa { generic, avx2, avx512 };
+
+Isa detect() {
+#ifdef TSM_X86
+  __builtin_cpu_init();
+  const char *asked = std::getenv("TSMAMBA_ISA");
+  const bool fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool wide = fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+  const auto may = [asked](const char *name) { return !asked || !std::strcmp(asked, name); };
+  if (asked && !std::strcmp(asked, "generic")) return Isa::generic;
+  if (wide && may("avx512")) return Isa::avx512;
+  if (fma) return Isa::avx2;
+#endif
+  return Isa::generic;
+}
+
+Isa isa() {
+  static const Isa chosen = detect();
+  return chosen;
+}
+
+}  // namespace
+
+#ifdef TSM_X86
+#define TSM_FORWARD(symbol, kernel, args_type)                       \
+  int32_t symbol(const args_type *args) {                            \
+    switch (isa()) {                                                 \
+      case Isa::avx512: return avx512::kernel(args);                 \
+      case Isa::avx2: return avx2::kernel(args);                     \
+      default: return generic::kernel(args);                         \
+    }                                                                \
+  }
+#else
+#define TSM_FORWARD(symbol, kernel, args_type) \
+  int32_t symbol(const args_type *args) { return generic::kernel(args); }
+#endif
+
+extern "C" {
+
+int32_t tsm_abi_version(void) { return TSM_ABI_VERSION; }
+
+const char *tsm_isa(void) {
+  switch (isa()) {
+    case Isa::avx512: return "avx512";
+    case Isa::avx2: return "avx2";
+    default: return "generic";
+  }
+}
+
+TSM_FORWARD(tsm_selective_scan_fwd_f32, scan_fwd_f32, tsm_scan_args)
+TSM_FORWARD(tsm_selective_scan_fwd_f64, scan_fwd_f64, tsm_scan_args)
+TSM_FORWARD(tsm_selective_scan_bwd_f32, scan_bwd_f32, tsm_scan_args)
+TSM_FORWARD(tsm_selective_scan_bwd_f64, scan_bwd_f64, tsm_scan_args)
+TSM_FORWARD(tsm_causal_conv_fwd_f32, conv_fwd_f32, tsm_conv_args)
+TSM_FORWARD(tsm_causal_conv_fwd_f64, conv_fwd_f64, tsm_conv_args)
+TSM_FORWARD(tsm_causal_conv_bwd_f32, conv_bwd_f32, tsm_conv_args)
+TSM_FORWARD(tsm_causal_conv_bwd_f64, conv_bwd_f64, tsm_conv_args)
+
+}

@@ -1,0 +1,28 @@
+"""The causal convolution in plain PyTorch: the definition that other backends are tested against."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def causal_conv1d_reference(
+    x: Tensor,  # (B, L, D)
+    weight: Tensor,  # (D, W)
+    bias: Tensor | None,  # (D,)
+    *,
+    silu: bool,
+    initial_state: Tensor,  # (B, W - 1, D), oldest first
+    mask: Tensor | None,  # (B, L)
+    reverse: bool,
+) -> Tensor:
+    """Return the filtered sequence, shape (B, L, D)."""
+    if mask is not None:
+        x = torch.where(mask[..., None], x, 0.0)
+    if reverse:
+        x = x.flip(1)
+    padded = torch.cat([initial_state, x], dim=1)  # (B, W - 1 + L, D)
+    out = F.conv1d(padded.mT, weight.unsqueeze(1), bias, groups=x.shape[2]).mT
+    out = F.silu(out) if silu else out
+    if reverse:
+        out = out.flip(1)
+    return out if mask is None else torch.where(mask[..., None], out, 0.0)

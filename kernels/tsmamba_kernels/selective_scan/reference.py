@@ -1,0 +1,78 @@
+"""The selective scan in plain PyTorch: the definition that every other backend is tested against.
+
+==============  =========  ====================================================
+code            paper      meaning
+==============  =========  ====================================================
+``dt``          Δ          step size of each channel and time, > 0
+``A``           A          decay rates, <= 0
+``B``, ``C``    B, C       how the input enters and how the state is read
+``h``           h          hidden state
+==============  =========  ====================================================
+
+Gu and Dao, "Mamba: Linear-Time Sequence Modeling with Selective State Spaces", 2023, algorithm 2.
+As in its official code, and unlike its equation 4, B is discretised by Euler's rule: ``dt * B``.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def step_size(
+    delta: Tensor,  # (B, L, D)
+    delta_bias: Tensor | None,  # (D,)
+    delta_softplus: bool,
+    dt_limit: tuple[float, float],
+    delta_scale: Tensor | None,  # (B, L) or (B, L, D)
+) -> Tensor:
+    """Return the step sizes dt, shape (B, L, D)."""
+    if delta_bias is not None:
+        delta = delta + delta_bias
+    if delta_softplus:
+        # Not F.softplus, which is the identity above 20, nor log(1 + exp(x)), which loses small dt.
+        delta = torch.logaddexp(delta, torch.zeros_like(delta))
+    dt = delta.clamp(*dt_limit)
+    if delta_scale is not None:
+        dt = dt * (delta_scale if delta_scale.dim() == dt.dim() else delta_scale.unsqueeze(-1))
+    return dt
+
+
+def selective_scan_reference(
+    u: Tensor,  # (B, L, D)
+    delta: Tensor,  # (B, L, D)
+    A: Tensor,  # (D, N)
+    B: Tensor,  # (B, L, G, N)
+    C: Tensor,  # (B, L, G, N)
+    D: Tensor | None,  # (D,)
+    z: Tensor | None,  # (B, L, D)
+    *,
+    delta_bias: Tensor | None,
+    delta_softplus: bool,
+    dt_limit: tuple[float, float],
+    initial_state: Tensor | None,  # (B, D, N)
+    mask: Tensor | None,  # (B, L)
+    reverse: bool,
+    delta_scale: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """Return the output (B, L, D) and the final state (B, D, N), one step after the other."""
+    batch, length, channels = u.shape
+    per_group = channels // B.shape[2]
+    dt = step_size(delta, delta_bias, delta_softplus, dt_limit, delta_scale)
+    h = u.new_zeros(batch, channels, A.shape[1]) if initial_state is None else initial_state
+    out = [torch.empty(0)] * length
+    for t in reversed(range(length)) if reverse else range(length):
+        B_t = B[:, t].repeat_interleave(per_group, dim=1)  # (B, D, N)
+        C_t = C[:, t].repeat_interleave(per_group, dim=1)  # (B, D, N)
+        decay = torch.exp(dt[:, t, :, None] * A)  # (B, D, N)
+        h_next = decay * h + (dt[:, t] * u[:, t])[..., None] * B_t
+        y = (h_next * C_t).sum(-1)  # (B, D)
+        if D is not None:
+            y = y + D * u[:, t]
+        if z is not None:
+            y = y * F.silu(z[:, t])
+        if mask is not None:
+            seen = mask[:, t, None]  # (B, 1)
+            h_next = torch.where(seen[..., None], h_next, h)
+            y = torch.where(seen, y, 0.0)
+        h, out[t] = h_next, y
+    return (torch.stack(out, dim=1) if length else u.new_zeros(u.shape)), h

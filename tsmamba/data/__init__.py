@@ -1,0 +1,1 @@
+"""User frames in, one compact panel of series inside, and user frames out again."""

@@ -1,0 +1,76 @@
+"""Every exception and warning that tsmamba raises.
+
+::
+
+    Exception
+    └── TsmambaError
+        ├── FrameError (also ValueError)        a data frame cannot be used as it is
+        │   ├── FrequencyError                  its time stamps are not on one regular grid
+        │   └── SeriesTooShortError             it holds too little history for the request
+        ├── ParameterError (also ValueError)    an argument is outside what is accepted
+        │   └── HorizonError                    a horizon that the model cannot serve
+        ├── ModelFileError                      a saved model is damaged, altered or too new
+        └── MissingExtraError (also ImportError)  an optional dependency is not installed
+    UserWarning
+    └── FrameWarning                            a data frame was usable after a repair
+
+Each message says what was given, what is accepted and the smallest repair, and names the series
+and the column. A call on an unfitted estimator raises scikit-learn's ``NotFittedError``.
+"""
+
+__all__ = [
+    "FrameError",
+    "FrameWarning",
+    "FrequencyError",
+    "HorizonError",
+    "MissingExtraError",
+    "ModelFileError",
+    "ParameterError",
+    "SeriesTooShortError",
+    "TsmambaError",
+]
+
+
+class TsmambaError(Exception):
+    """Root of everything that tsmamba raises on purpose.
+
+    Catch it to handle any refusal of the library in one place.
+
+    Examples
+    --------
+    >>> from tsmamba.errors import FrameError, TsmambaError
+    >>> issubclass(FrameError, TsmambaError) and issubclass(FrameError, ValueError)
+    True
+    """
+
+
+class FrameError(TsmambaError, ValueError):
+    """A data frame given by the user cannot be used as it is."""
+
+
+class FrequencyError(FrameError):
+    """The time stamps of a frame do not lie on one regular grid."""
+
+
+class SeriesTooShortError(FrameError):
+    """A series holds fewer steps than the request needs."""
+
+
+class ParameterError(TsmambaError, ValueError):
+    """An argument is outside what is accepted."""
+
+
+class HorizonError(ParameterError):
+    """A horizon that the model cannot serve."""
+
+
+class ModelFileError(TsmambaError):
+    """A saved model or state is damaged, altered or of an unknown version."""
+
+
+class MissingExtraError(TsmambaError, ImportError):
+    """An optional dependency is needed and not installed."""
+
+
+class FrameWarning(UserWarning):
+    """A data frame needed a repair, which was made, before it could be used."""
