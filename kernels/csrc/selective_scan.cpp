@@ -11,6 +11,8 @@
 // the forward pass saved before it, and then runs the adjoint recurrence down the tile:
 //
 //   g_t = grad_h_t + C_t grad_y_t,   grad_h_{t-1} = exp(dt_t A) g_t
+#include <limits>
+
 #include "kernels.h"
 #include "parallel.h"
 #include "simd.h"
@@ -164,7 +166,8 @@ class Scan {
     bool positive = false;
     for (int64_t j = 0; j < p.blocks() * N; ++j) {
       for (int i = 0; i < W; ++i) positive |= a2[j][i] > 0;
-      a2[j] *= log2e;
+      // To exp2 a NaN with its sign bit set is a very negative number.
+      a2[j] = a2[j] == a2[j] ? a2[j] * log2e : S::splat(std::numeric_limits<T>::quiet_NaN());
     }
     return !positive;
   }

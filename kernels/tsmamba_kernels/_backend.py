@@ -25,8 +25,7 @@ class Backend:
 def _against_native(x: Tensor) -> str | None:
     if x.device.type != "cpu":
         return f"the native kernels run on CPU tensors, this one is on {x.device}"
-    library = _native.open_library()
-    return library if isinstance(library, str) else None
+    return _native.reason_against()
 
 
 def _against_reference(_: Tensor) -> str | None:

@@ -1,6 +1,6 @@
 """The compiled CPU library: finding it, checking it, describing its C structures to ctypes.
 
-The C side is documented in ``kernels/csrc/tsm_cpu.h``; the structures here mirror it field by field.
+The C side is documented in ``kernels/csrc/tsm_cpu.h``; the structures here mirror its fields.
 """
 
 import ctypes
@@ -12,16 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tsmamba_kernels._shapes import POSITIVE_A
 from tsmamba_kernels.errors import KernelError, ShapeError
 
 ABI_VERSION = 1
 DTYPES = {torch.float32: "f32", torch.float64: "f64"}
 _ERRORS: dict[int, Callable[[], KernelError]] = {
-    1: lambda: KernelError("the CPU kernel could not allocate its scratch memory; free some memory"),
-    2: lambda: ShapeError(
-        "A has a positive entry, with which the state would grow without bound; "
-        "pass A <= 0, for example A = -exp(A_log)"
+    1: lambda: KernelError(
+        "the CPU kernel could not allocate its scratch memory; free some memory"
     ),
+    2: lambda: ShapeError(POSITIVE_A),
 }
 
 
@@ -84,9 +84,21 @@ def open_library() -> ctypes.CDLL | str:
     except (OSError, AttributeError) as error:
         return f"the CPU library at {spec.origin} cannot be opened: {error}"
     if found != ABI_VERSION:
-        return f"the CPU library has ABI version {found}, this package needs {ABI_VERSION}; reinstall"
+        return (
+            f"the CPU library has ABI version {found}, this package needs {ABI_VERSION}; reinstall"
+        )
     library.tsm_isa.restype = ctypes.c_char_p
     return library
+
+
+def _reason_against() -> str | None:
+    """Return why the library cannot be used, or None where it can."""
+    library = open_library()
+    return library if isinstance(library, str) else None
+
+
+# torch.compile cannot trace the opening of a library, so the answer is a constant to it.
+reason_against: Callable[[], str | None] = torch.compiler.assume_constant_result(_reason_against)
 
 
 def isa() -> str:

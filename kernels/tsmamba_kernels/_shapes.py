@@ -6,6 +6,10 @@ from torch import Tensor
 from tsmamba_kernels.errors import ShapeError
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+POSITIVE_A = (
+    "A has a positive entry, with which the state would grow without bound; "
+    "pass A <= 0, for example A = -exp(A_log)"
+)
 
 
 def check_axes(op: str, **operands: tuple[Tensor | None, str]) -> dict[str, int]:
@@ -22,7 +26,7 @@ def check_axes(op: str, **operands: tuple[Tensor | None, str]) -> dict[str, int]
             continue
         if x.device != device:
             raise ShapeError(f"{op}: {name} is on {x.device}, the first operand on {device}")
-        if x.dtype not in FLOATS and x.dtype is not torch.bool:
+        if x.dtype not in FLOATS and name != "mask":
             raise ShapeError(f"{op}: {name} is {x.dtype}; pass floating-point numbers")
         match = [axes.split() for axes in layouts.split("|") if len(axes.split()) == x.dim()]
         if not match:

@@ -238,6 +238,43 @@ def future_frame(panel: Panel, horizon: int) -> pl.DataFrame:
     return pl.DataFrame(out)
 
 
+def panel_frame(panel: Panel, begin: np.ndarray, end: np.ndarray) -> pl.DataFrame:
+    """Give stretches of the series back as a frame like the one they were read from.
+
+    Parameters
+    ----------
+    panel : Panel
+        The series.
+    begin, end : int ndarray of shape (S,)
+        First step of each series to give, and the step after the last.
+
+    Returns
+    -------
+    polars.DataFrame
+        The user's id, time and target columns; missing steps are rows with NaN.
+
+    Examples
+    --------
+    >>> panel = read_panel(pl.DataFrame({"ds": [1, 2, 4], "y": [1.0, 3.0, 5.0]}))
+    >>> panel_frame(panel, np.array([1]), panel.lengths)["ds"].to_list()
+    [2, 3, 4]
+    """
+    columns = panel.columns
+    width = len(columns.targets)
+    lead = np.arange(0, len(panel), width)  # the series of the first target of each id
+    counts = (end - begin)[lead]
+    series = np.repeat(lead, counts)
+    steps = np.arange(len(series)) - np.repeat(np.cumsum(counts) - counts - begin[lead], counts)
+    out = [panel.freq.shift(panel.first.gather(series), pl.Series(steps)).alias(columns.time_col)]
+    if columns.id_given:
+        out.insert(0, panel.ids.gather(series).alias(columns.id_col))
+    for number, target in enumerate(columns.targets):
+        one = series + number
+        values = panel.values[panel.offsets[one] + steps] * panel.scale[one] + panel.loc[one]
+        out.append(pl.Series(target, values))
+    return pl.DataFrame(out)
+
+
 def _scatter(grid: Grid, columns: Columns, offsets: np.ndarray) -> np.ndarray:
     """Put every value on its step; steps without one stay NaN."""
     raw = np.full(offsets[-1], np.nan)

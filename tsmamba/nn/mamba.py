@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
 from tsmamba_kernels import (
     causal_conv1d,
     causal_conv1d_update,

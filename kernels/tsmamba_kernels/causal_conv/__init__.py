@@ -101,7 +101,11 @@ def causal_conv1d(
     >>> causal_conv1d(torch.arange(4.0).reshape(1, 4, 1), torch.ones(1, 2)).flatten()
     tensor([0., 1., 3., 5.])
     """
-    sizes = check_axes("causal_conv1d", x=(x, "B L D"), weight=(weight, "D W"), bias=(bias, "D"))
+    sizes = check_axes(
+        "causal_conv1d",
+        x=(x, "B L D"), weight=(weight, "D W"), bias=(bias, "D"),
+        initial_state=(initial_state, "B W-1 D"), mask=(mask, "B L"),
+    )  # fmt: skip
     check_mask("causal_conv1d", mask)
     if activation not in (None, "silu"):
         raise ShapeError(f"causal_conv1d: activation {activation!r}; pass 'silu' or None")
@@ -114,13 +118,11 @@ def causal_conv1d(
         if initial_state is None
         else initial_state.to(dtype)
     )
-    expected = (sizes["B"], reach, sizes["D"])
-    if tuple(state.shape) != expected:
+    if state.shape[1] != reach:
         raise ShapeError(
-            f"causal_conv1d: initial_state has shape {tuple(state.shape)}; "
-            f"expected axes (B, W - 1, D) = {expected}"
+            f"causal_conv1d: initial_state has shape {tuple(state.shape)}, but axes (B, W-1, D) "
+            f"want W-1 = {reach}, not {state.shape[1]}"
         )
-    check_axes("causal_conv1d", x=(x, "B L D"), mask=(mask, "B L"))
     run = (
         causal_conv1d_native
         if choose("causal_conv1d", x, backend) == "native"

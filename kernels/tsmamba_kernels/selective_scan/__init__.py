@@ -143,7 +143,7 @@ def selective_scan(
     >>> selective_scan(u, delta, A, B, C)[0, :, 0]
     tensor([1.0000, 1.3679, 1.5032])
     """
-    if B.dim() == C.dim() == 3:  # noqa: PLR2004 - one group
+    if B.dim() == C.dim() == 3:  # one group
         B, C = B.unsqueeze(2), C.unsqueeze(2)
     sizes = check_axes(
         "selective_scan",
@@ -153,27 +153,29 @@ def selective_scan(
         delta_scale=(delta_scale, "B L | B L D"),
     )  # fmt: skip
     check_mask("selective_scan", mask)
-    if sizes["D"] % max(sizes["G"], 1):
+    if sizes["G"] == 0 or sizes["D"] % sizes["G"]:
         raise ShapeError(
             f"selective_scan: {sizes['D']} channels cannot be shared by {sizes['G']} groups; "
             "the number of groups must divide the number of channels"
         )
-    dtype = compute_dtype(u)
-    operands = [
+    out_dtype, dtype = u.dtype, compute_dtype(u)
+    u, delta, A, B, C = (x.to(dtype) for x in (u, delta, A, B, C))
+    D, z, delta_bias, initial_state, delta_scale = (
         None if x is None else x.to(dtype)
-        for x in (u, delta, A, B, C, D, z, delta_bias, initial_state)
-    ]
-    scale = None if delta_scale is None else delta_scale.to(dtype)
+        for x in (D, z, delta_bias, initial_state, delta_scale)
+    )
     if choose("selective_scan", u, backend) == "native":
-        flags = (delta_softplus, float(dt_limit[0]), float(dt_limit[1]), reverse)
-        out, final_state = selective_scan_native(*operands, mask, scale, flags=flags)
+        out, final_state = selective_scan_native(
+            u, delta, A, B, C, D, z, delta_bias, initial_state, mask, delta_scale,
+            flags=(delta_softplus, float(dt_limit[0]), float(dt_limit[1]), reverse),
+        )  # fmt: skip
     else:
         out, final_state = selective_scan_reference(
-            *operands[:7], delta_bias=operands[7], delta_softplus=delta_softplus,
-            dt_limit=dt_limit, initial_state=operands[8], mask=mask, reverse=reverse,
-            delta_scale=scale,
+            u, delta, A, B, C, D, z, delta_bias=delta_bias, delta_softplus=delta_softplus,
+            dt_limit=dt_limit, initial_state=initial_state, mask=mask, reverse=reverse,
+            delta_scale=delta_scale,
         )  # fmt: skip
-    out = out.to(u.dtype)
+    out = out.to(out_dtype)
     return (out, final_state) if return_final_state else out
 
 

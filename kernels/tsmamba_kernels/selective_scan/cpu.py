@@ -1,7 +1,7 @@
 """The selective scan on the compiled CPU kernel, as torch custom ops with a backward pass.
 
-Tensors arrive checked and of one type, float32 or float64. States travel as (B, N, D) inside and are
-handed out as a (B, D, N) view of that, so a state that is fed back is not copied.
+Tensors arrive checked and of one type, float32 or float64. States travel as (B, N, D) inside and
+are handed out as a (B, D, N) view of that, so a state that is fed back is not copied.
 """
 
 from typing import Any
@@ -70,9 +70,7 @@ def _prepare(
     args.u, args.delta, args.z, args.mask = (
         _native.view(x, reverse=reverse) for x in (u, delta, z, mask)
     )
-    args.b, args.c = (
-        _native.view(x, reverse=reverse, inner_stride=args.states) for x in (B, C)
-    )
+    args.b, args.c = (_native.view(x, reverse=reverse, inner_stride=args.states) for x in (B, C))
     args.dt_scale = _native.view(delta_scale, reverse=reverse, inner_stride=int(per_channel))
     args.a_t, args.d_skip = a_t.data_ptr(), _native.pointer(D)
     args.delta_bias, args.initial_state = _native.pointer(delta_bias), _native.pointer(state)
@@ -197,7 +195,9 @@ _DIFFERENTIABLE = (0, 1, 2, 3, 4, 5, 6, 7, 8, 10)
 
 
 @_backward.register_fake
-def _(grad_out: Tensor, grad_final_state: Tensor, chunk_states: Tensor, *inputs: Any) -> list[Tensor]:
+def _(
+    grad_out: Tensor, grad_final_state: Tensor, chunk_states: Tensor, *inputs: Any
+) -> list[Tensor]:
     grads = []
     for position in _DIFFERENTIABLE:
         x = inputs[position]
@@ -227,7 +227,9 @@ def _autograd(ctx: Any, grad_out: Tensor, grad_state: Tensor, _: Tensor) -> tupl
 _forward.register_autograd(_autograd, setup_context=_setup_context)
 
 
-def selective_scan_native(*tensors: Any, flags: tuple[bool, float, float, bool]) -> tuple[Tensor, Tensor]:
+def selective_scan_native(
+    *tensors: Any, flags: tuple[bool, float, float, bool]
+) -> tuple[Tensor, Tensor]:
     """Run the kernel; saves states for a backward pass only where a gradient is wanted."""
     wanted = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
     out, final_state, _ = _forward(*tensors, *flags, wanted)

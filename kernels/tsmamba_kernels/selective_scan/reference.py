@@ -17,6 +17,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tsmamba_kernels._shapes import POSITIVE_A
+from tsmamba_kernels.errors import ShapeError
+
 
 def step_size(
     delta: Tensor,  # (B, L, D)
@@ -37,6 +40,11 @@ def step_size(
     return dt
 
 
+def _without_missing(x: Tensor, mask: Tensor) -> Tensor:
+    """Return ``x`` with zeros at missing steps: what stands there may be NaN, its gradient not."""
+    return torch.where(mask.reshape(*mask.shape, *(1,) * (x.dim() - 2)), x, 0.0)
+
+
 def selective_scan_reference(
     u: Tensor,  # (B, L, D)
     delta: Tensor,  # (B, L, D)
@@ -55,6 +63,12 @@ def selective_scan_reference(
     delta_scale: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """Return the output (B, L, D) and the final state (B, D, N), one step after the other."""
+    if not torch.compiler.is_compiling() and (A > 0).any():
+        raise ShapeError(POSITIVE_A)
+    if mask is not None:
+        u, delta, B, C = (_without_missing(x, mask) for x in (u, delta, B, C))
+        z = None if z is None else _without_missing(z, mask)
+        delta_scale = None if delta_scale is None else _without_missing(delta_scale, mask)
     batch, length, channels = u.shape
     per_group = channels // B.shape[2]
     dt = step_size(delta, delta_bias, delta_softplus, dt_limit, delta_scale)

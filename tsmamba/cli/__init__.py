@@ -1,0 +1,50 @@
+"""The command ``tsmamba``. Heavy packages are imported inside the commands: help must be quick."""
+
+from typing import Annotated
+
+import typer
+
+from tsmamba import __version__
+from tsmamba.cli import doctor, forecast
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    # Python's own traceback for what nobody foresaw.
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(forecast.app)
+app.add_typer(doctor.app)
+
+
+def _version(*, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tsmamba {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)
+    ] = False,
+) -> None:
+    """Forecast long time series on the machine you have."""
+    _version(wanted=version)
+
+
+def main() -> None:
+    """Run the command line; the entry point of the installed command.
+
+    Examples
+    --------
+    >>> import sys
+    >>> sys.argv = ["tsmamba", "--version"]
+    >>> main()
+    Traceback (most recent call last):
+    SystemExit: 0
+    """
+    app(prog_name="tsmamba")

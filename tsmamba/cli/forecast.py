@@ -1,0 +1,287 @@
+"""``tsmamba forecast``: a table in, forecasts out."""
+
+import time
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tsmamba.cli.messages import plain_errors, say
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tsmamba import MambaForecaster
+
+app = typer.Typer()
+
+_COLUMNS = "Columns"
+_MODEL = "Model"
+_OUTPUT = "Output"
+
+
+class Mode(StrEnum):
+    """What to fit."""
+
+    full = "full"
+    base = "base"
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What to write.
+
+    Parameters
+    ----------
+    out, plot, save : Path, optional
+        Files for the forecast, the picture and the model.
+    levels : list of float
+        Levels of the intervals in percent; the default of the forecaster if empty.
+
+    Examples
+    --------
+    >>> Outputs(out=Path("-")).on_stdout
+    True
+    """
+
+    out: Path | None = None
+    plot: Path | None = None
+    save: Path | None = None
+    levels: list[float] = field(default_factory=list)
+
+    @property
+    def on_stdout(self) -> bool:
+        """Whether the forecast itself goes to stdout."""
+        return self.out == Path("-")
+
+    def check(self) -> None:
+        """Refuse what could not be written, before any work."""
+        from tsmamba._optional import require
+        from tsmamba.cli.tables import check_folder, check_writable
+
+        if self.out is not None:
+            check_writable(self.out)
+        for path in (self.plot, self.save):
+            if path is not None:
+                check_folder(path)
+        if self.plot is not None:
+            require("matplotlib", "plot")
+
+
+@app.command()
+def forecast(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Table: csv, tsv, parquet, arrow or JSON lines.",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+        ),
+    ],
+    horizon: Annotated[
+        int | None,
+        typer.Option("--horizon", "-n", min=1, help="Steps to forecast; one season if not given."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for the forecast; - writes CSV to stdout.", rich_help_panel=_OUTPUT
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="File for a picture.", rich_help_panel=_OUTPUT)
+    ] = None,
+    level: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="Interval in percent, 90 if not given; repeatable.", rich_help_panel=_OUTPUT
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="File to keep the fit in.", rich_help_panel=_OUTPUT)
+    ] = None,
+    id_col: Annotated[
+        str | None, typer.Option(help="Series ids, usually unique_id.", rich_help_panel=_COLUMNS)
+    ] = None,
+    time_col: Annotated[
+        str | None, typer.Option(help="Time stamps, usually ds.", rich_help_panel=_COLUMNS)
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(help="Values, usually y; repeatable.", rich_help_panel=_COLUMNS),
+    ] = None,
+    freq: Annotated[
+        str | None,
+        typer.Option(
+            help="Step of time, such as 15m, 1h or 1d; found if not given.",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None,
+    context: Annotated[
+        int | None,
+        typer.Option(min=1, help="Steps of history a forecast sees.", rich_help_panel=_MODEL),
+    ] = None,
+    mode: Annotated[
+        Mode | None,
+        typer.Option(help="full trains the Mamba, base does not.", rich_help_panel=_MODEL),
+    ] = None,
+    max_time: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Most seconds of training.", rich_help_panel=_MODEL),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Makes the fit repeatable.", rich_help_panel=_MODEL)
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            help="Use this saved fit and fit nothing.",
+            exists=True,
+            dir_okay=False,
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
+) -> None:
+    """Forecast the series in FILE.
+
+    The columns unique_id, ds and y are found by name. Without unique_id it is one series.
+    """
+    with plain_errors():
+        from tsmamba.cli.columns import Wanted
+
+        outputs = Outputs(out, plot, save, level or [])
+        outputs.check()
+        wanted = Wanted(id_col, time_col, tuple(target or ()))
+        settings = {
+            "--horizon": ("horizon", horizon),
+            "--context": ("context_length", context),
+            "--freq": ("freq", int(freq) if freq and freq.isdigit() else freq),
+            "--mode": ("mode", mode and mode.value),
+            "--max-time": ("max_time", max_time),
+            "--seed": ("random_state", seed),
+        }
+        given = {flag: pair for flag, pair in settings.items() if pair[1] is not None}
+        started = time.perf_counter()
+        if model is None:
+            run = _fit(file, wanted, dict(given.values()), outputs)
+        else:
+            run = _apply(file, wanted, model, list(given), outputs)
+        _deliver(run, outputs, time.perf_counter() - started)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A forecast and where it came from."""
+
+    history: "pl.DataFrame"
+    forecaster: "MambaForecaster"
+    forecast: "pl.DataFrame"
+    fitted: bool
+
+
+def _fit(file: Path, wanted: Any, settings: dict[str, Any], outputs: Outputs) -> _Run:
+    """Fit a forecaster on the table and let it continue every series."""
+    import sys
+
+    from tsmamba import MambaForecaster, Training
+    from tsmamba.cli.columns import ID, choose_columns
+    from tsmamba.cli.tables import read_table
+
+    chosen = choose_columns(read_table(file, keep_text=wanted.id_col or ID), wanted, file)
+    for note in chosen.notes:
+        say("note", note)
+    max_time = settings.pop("max_time", None)
+    forecaster = MambaForecaster(
+        id_col=chosen.id_col,
+        time_col=chosen.time_col,
+        target_col=chosen.target_col,
+        training=None if max_time is None else Training(max_time=max_time),
+        verbose=int(sys.stderr.isatty()),
+        **settings,
+    )
+    forecaster.fit(chosen.frame)
+    answer = forecaster.predict(level=outputs.levels or None)
+    if outputs.save is not None:
+        forecaster.save(outputs.save)
+    return _Run(chosen.frame, forecaster, answer, fitted=True)
+
+
+def _apply(
+    file: Path, wanted: Any, model: Path, fitting_flags: list[str], outputs: Outputs
+) -> _Run:
+    """Forecast the table with a saved fit, which brings its own columns and sizes."""
+    from tsmamba import MambaForecaster
+    from tsmamba.cli.columns import Wanted, choose_columns
+    from tsmamba.cli.tables import read_table
+    from tsmamba.errors import ParameterError
+
+    if wanted != Wanted():
+        fitting_flags = [*fitting_flags, "--id-col, --time-col, --target"]
+    if outputs.save is not None:
+        fitting_flags = [*fitting_flags, "--save"]
+    if fitting_flags:
+        raise ParameterError(
+            f"{', '.join(fitting_flags)} cannot go with --model: {model} keeps its own settings; "
+            "leave one or the other out"
+        )
+    forecaster = MambaForecaster.load(model)
+    targets = forecaster.target_col
+    kept = (targets,) if isinstance(targets, str) else tuple(targets)
+    table = read_table(file, keep_text=forecaster.id_col)
+    own_id = forecaster.id_col if forecaster.id_col in table.columns else None
+    names = Wanted(own_id, forecaster.time_col, kept)
+    frame = choose_columns(table, names, file).frame
+    answer = forecaster.predict(frame, level=outputs.levels or None)
+    return _Run(frame, forecaster, answer, fitted=False)
+
+
+def _deliver(run: _Run, outputs: Outputs, seconds: float) -> None:
+    """Write what was asked for, and show the head of it."""
+    from tsmamba.cli.summary import show
+    from tsmamba.cli.tables import write_table
+
+    f = run.forecaster
+    if outputs.out is not None:
+        write_table(run.forecast, outputs.out)
+    if outputs.plot is not None:
+        from tsmamba.plotting import plot_forecast
+
+        plot_forecast(
+            run.history,
+            run.forecast,
+            id_col=f.id_col,
+            time_col=f.time_col,
+            target_col=f.target_col,
+            path=outputs.plot,
+        )
+    facts = _facts(run, seconds)
+    written = {"forecast": outputs.out, "plot": outputs.plot, "model": outputs.save}
+    for name, path in written.items():
+        if path is not None and path != Path("-"):
+            facts[f"{name} in"] = str(path)
+    show(run.forecast, [f.id_col, f.time_col, "target"], facts, on_stderr=outputs.on_stdout)
+
+
+def _facts(run: _Run, seconds: float) -> dict[str, str]:
+    """Say in a line each what was forecast and how."""
+    f, history = run.forecaster, run.history
+    series = history.n_unique(f.id_col) if f.id_col in history.columns else 1
+    targets = 1 if isinstance(f.target_col, str) else len(f.target_col)
+    report = getattr(f, "report_", {})
+    facts = {
+        "series": f"{series * targets:,}",
+        "rows": f"{history.height:,}",
+        "frequency": str(f.freq_.every),
+        "horizon": f"{f.horizon_:,} steps",
+        "context": f"{f.context_length_:,} steps",
+        "season": f"{f.season_length_:,} steps",
+    }
+    if run.fitted:
+        facts["corrector"] = str(report.get("corrector", "unknown"))
+        if report.get("backend", "none") != "none":
+            facts["backend"] = str(report["backend"])
+    facts["seconds"] = f"{seconds:.1f}"
+    return facts

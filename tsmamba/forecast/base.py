@@ -1,0 +1,218 @@
+"""The linear base of the forecaster: a ridge in closed form, one map shared by all series.
+
+A forecast is a linear map of the normalised recent window, at full rate, and of means over
+stretches of the far past. There is no bias and no level feature: both fit the training years and
+mislead in later ones. The penalty is chosen by cross-validation over blocks of time; the folds cost nothing
+beyond the fit, because the normal equations of a fold are a difference of sums over blocks.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from tsmamba.data.windows import Windows, WindowStore
+
+# Least scale of a window, of the unit variance of its series: flat windows must not blow up.
+_SCALE_FLOOR = 0.1
+# Squared errors count by scale ** 1.5, between relative (0 + 2) and absolute (2) error.
+_SCALE_POWER = 1.5
+_BATCH = 4096
+N_BLOCKS = 4
+PENALTIES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+_FALLBACK_PENALTY = 1e-1
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a forecast sees of the past.
+
+    Parameters
+    ----------
+    length : int
+        Steps of context in all.
+    recent : int
+        The last steps, read at full rate; they also give level and scale.
+    width, count : int
+        Steps of a stretch of the far past, and how many stretches.
+    """
+
+    length: int
+    recent: int
+    width: int
+    count: int
+
+    @property
+    def n_features(self) -> int:
+        """Number of inputs of the linear base."""
+        return self.recent + self.count
+
+
+class Level(NamedTuple):
+    """Mean and scale of the recent window; forecasts are made in units of them."""
+
+    mean: Tensor  # (n, 1)
+    scale: Tensor  # (n, 1)
+
+    def normalise(self, x: Tensor) -> Tensor:
+        """Return ``x`` in units of the window."""
+        return (x - self.mean) / self.scale
+
+    def restore(self, x: Tensor) -> Tensor:
+        """Undo `normalise`."""
+        return x * self.scale + self.mean
+
+
+class BaseFit(NamedTuple):
+    """A fitted base and what training a corrector on its errors needs."""
+
+    weights: Tensor  # (F, H), fitted on all blocks
+    fold_weights: Tensor  # (blocks, F, H): fold b never saw a target of block b
+    penalties: Tensor  # (H,)
+
+    def out_of_fold(self, block: Tensor) -> Callable[[Tensor], Tensor]:
+        """Return the map that forecasts each window by the fold without its block, (n,).
+
+        Windows that straddle two blocks (-1) were in no fold; the first one serves them.
+        """
+
+        def forecast(inputs: Tensor) -> Tensor:
+            out = inputs.new_empty(len(inputs), self.weights.shape[1])
+            for number, weights in enumerate(self.fold_weights):
+                chosen = block.clamp(min=0) == number
+                out[chosen] = inputs[chosen] @ weights
+            return out
+
+        return forecast
+
+
+def features(store: WindowStore, windows: Windows, context: Context) -> tuple[Tensor, Level]:
+    """Return the inputs of the base, shape (n, F), and the level they are normalised by."""
+    recent = store.history(windows, context.recent)
+    scale = (recent.var(1, unbiased=False, keepdim=True) + _SCALE_FLOOR**2).sqrt()
+    level = Level(recent.mean(1, keepdim=True), scale)
+    inputs = level.normalise(recent)
+    if context.count:
+        means, inside = store.past_means(windows, context.recent, context.width, context.count)
+        inputs = torch.cat([inputs, torch.where(inside, level.normalise(means), 0.0)], dim=1)
+    return inputs, level
+
+
+def blocks_of(store: WindowStore, windows: Windows, horizon: int) -> Tensor:
+    """Return the block of time that holds all targets of a window, or -1 if they straddle two.
+
+    Blocks are equal parts of each series, so that folds differ in time and not in series.
+    """
+    last = Windows(windows.origin + horizon - 1, windows.series)
+    begin = (store.progress(windows) * N_BLOCKS).long().clamp(max=N_BLOCKS - 1)
+    end = (store.progress(last) * N_BLOCKS).long().clamp(max=N_BLOCKS - 1)
+    return torch.where(begin == end, begin, -1)
+
+
+class _NormalEquations:
+    """Weighted sums over windows from which any ridge, and its error, follows."""
+
+    def __init__(self, n_features: int, horizon: int) -> None:
+        self.gram = torch.zeros(n_features, n_features, dtype=torch.float64)
+        self.cross = torch.zeros(n_features, horizon, dtype=torch.float64)
+        self.power = torch.zeros(horizon, dtype=torch.float64)
+        self.count = 0
+
+    def add(self, inputs: Tensor, targets: Tensor, weight: Tensor) -> None:
+        weighted = inputs * weight
+        self.gram += (weighted.T @ inputs).double()
+        self.cross += (weighted.T @ targets).double()
+        self.power += (targets * targets * weight).sum(0).double()
+        self.count += len(inputs)
+
+    def plus(self, other: "_NormalEquations", sign: int = 1) -> "_NormalEquations":
+        total = _NormalEquations(*self.cross.shape)
+        total.gram = self.gram + sign * other.gram
+        total.cross = self.cross + sign * other.cross
+        total.power = self.power + sign * other.power
+        total.count = self.count + sign * other.count
+        return total
+
+    def solve(self, penalty: float) -> Tensor:
+        strength = penalty * 10 * self.gram.diagonal().mean() + torch.finfo(torch.float64).tiny
+        ridge = self.gram + strength * torch.eye(len(self.gram), dtype=torch.float64)
+        return torch.cholesky_solve(self.cross, torch.linalg.cholesky(ridge))
+
+    def error(self, weights: Tensor) -> Tensor:
+        """Return the weighted squared error of each step, shape (H,)."""
+        quadratic = (weights * (self.gram @ weights)).sum(0)
+        return self.power - 2 * (weights * self.cross).sum(0) + quadratic
+
+
+def fit_base(store: WindowStore, windows: Windows, context: Context, horizon: int) -> BaseFit:
+    """Fit the base and its out-of-fold twins.
+
+    Parameters
+    ----------
+    store : WindowStore
+        The series.
+    windows : Windows
+        Training windows.
+    context : Context
+        What the base sees.
+    horizon : int
+        Steps to forecast, H.
+
+    Returns
+    -------
+    BaseFit
+        Weights in units of a window's level.
+    """
+    parts = [_NormalEquations(context.n_features, horizon) for _ in range(N_BLOCKS + 1)]
+    for batch in windows.batches(_BATCH):
+        inputs, level = features(store, batch, context)
+        values, observed = store.future(batch, horizon)
+        targets = level.normalise(values)
+        # A filled target is a guess: a window counts by its share of real ones.
+        weight = level.scale**_SCALE_POWER * observed.float().mean(1, keepdim=True)
+        block = blocks_of(store, batch, horizon)
+        for number, part in enumerate(parts):
+            chosen = block == (number if number < N_BLOCKS else -1)
+            if chosen.any():
+                part.add(inputs[chosen], targets[chosen], weight[chosen])
+    *blocks, straddling = parts
+    inner = blocks[0]
+    for block_sums in blocks[1:]:
+        inner = inner.plus(block_sums)
+    return _choose_penalty(blocks, inner, inner.plus(straddling))
+
+
+def _choose_penalty(
+    blocks: list[_NormalEquations], inner: _NormalEquations, total: _NormalEquations
+) -> BaseFit:
+    """Choose the penalty of each step by the error on left-out blocks, and solve with it."""
+    horizon = total.cross.shape[1]
+    if any(block.count == 0 for block in blocks):  # too short to leave a block out
+        weights = total.solve(_FALLBACK_PENALTY).float()
+        return BaseFit(weights, weights.expand(N_BLOCKS, -1, -1), torch.full((horizon,), 0.1))
+    folds = [inner.plus(block, -1) for block in blocks]
+    solutions = torch.stack([torch.stack([f.solve(p) for f in folds]) for p in PENALTIES])
+    errors = torch.stack(
+        [
+            torch.stack([b.error(w) for b, w in zip(blocks, per_fold, strict=True)]).sum(0)
+            for per_fold in solutions
+        ]
+    )  # (penalties, H)
+    best = _smooth(errors).argmin(0)
+    steps = torch.arange(horizon)
+    fold_weights = solutions[best, :, :, steps].permute(1, 2, 0)
+    weights = torch.empty_like(fold_weights[0])
+    for index in best.unique().tolist():
+        weights[:, best == index] = total.solve(PENALTIES[index])[:, best == index]
+    penalties = torch.tensor(PENALTIES)[best]
+    return BaseFit(weights.float(), fold_weights.float().contiguous(), penalties)
+
+
+def _smooth(errors: Tensor, reach: int = 12) -> Tensor:
+    """Average errors over neighbouring steps, so that the choice does not follow noise."""
+    width = min(2 * reach + 1, errors.shape[1] | 1)
+    pad = width // 2
+    edges = torch.nn.functional.pad(errors[None], (pad, pad), mode="replicate")[0]
+    return edges.unfold(1, width, 1).mean(-1)

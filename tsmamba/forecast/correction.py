@@ -1,0 +1,225 @@
+"""Training of the corrector on out-of-fold errors of the base, and the gate that judges it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from tsmamba.data.clock import Clock
+from tsmamba.data.windows import Windows, WindowStore
+from tsmamba.forecast.base import N_BLOCKS, BaseFit, Context, Level, blocks_of, features
+from tsmamba.forecast.network import Corrector, CorrectorConfig
+from tsmamba.training import History, Training, train
+
+# The part at the end of every slice of time that is kept for validation. Slices are as many as let
+# that part hold a few horizons, so that no season of the year is left out.
+_VALIDATION_PART = 1 / 8
+_HORIZONS_IN_PART = 3
+_MOST_VALIDATION = 512
+_MOST_GATE = 2048
+_BATCH = 256
+_LOSS_SCALE_LIMIT = 3.0
+GATES = (0.0, 0.25, 0.5, 0.75, 1.0)
+_LEAST_BLOCKS_BETTER = 0.75
+
+
+@dataclass(frozen=True)
+class Split:
+    """Windows to train on and windows to validate on; no target is in both."""
+
+    training: Windows
+    validation: Windows
+
+
+def split_windows(store: WindowStore, windows: Windows, horizon: int, val_size: int = 0) -> Split:
+    """Set aside validation windows.
+
+    Parameters
+    ----------
+    store : WindowStore
+        The series.
+    windows : Windows
+        All windows.
+    horizon : int
+        Steps of a target.
+    val_size : int, default 0
+        Steps at the end of each series to validate on; with 0, the last eighth of each of many
+        slices of time, so that every season has a say.
+
+    Returns
+    -------
+    Split
+        Windows whose targets lie wholly on one side.
+    """
+    last = Windows(windows.origin + horizon - 1, windows.series)
+    if val_size:
+        tail = store.offsets[windows.series + 1] - val_size
+        before, after = last.origin < tail, windows.origin >= tail
+    else:
+        part = int(store.offsets.diff().max()) / N_BLOCKS * _VALIDATION_PART
+        slices = N_BLOCKS * max(1, int(part / (_HORIZONS_IN_PART * horizon)))
+        begin, end = store.progress(windows) * slices, store.progress(last) * slices
+        same = (begin.floor() == end.floor()) & (blocks_of(store, windows, horizon) >= 0)
+        border = 1 - _VALIDATION_PART
+        before = same & (end.frac() < border)
+        after = same & (begin.frac() >= border)
+    return Split(windows.select(before), windows.select(after))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Everything about some windows, in units of their levels."""
+
+    level: Level
+    base: Tensor  # (n, H)
+    history: Tensor  # (n, L)
+    observed: Tensor  # (n, L)
+    calendar: Tensor  # (n, tokens, features)
+
+    @property
+    def inputs(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The arguments of a `Corrector`."""
+        return self.history, self.base, self.observed, self.calendar
+
+
+def assemble(
+    store: WindowStore,
+    clock: Clock,
+    windows: Windows,
+    context: Context,
+    config: CorrectorConfig,
+    base_of: Callable[[Tensor], Tensor],
+) -> Batch:
+    """Gather what base and corrector need of some windows.
+
+    Parameters
+    ----------
+    store, clock, windows, context
+        Values, calendar, where, and what the base sees.
+    config : CorrectorConfig
+        What the corrector sees.
+    base_of : callable
+        Maps the inputs of the base, (n, F), to its forecast, (n, H).
+
+    Returns
+    -------
+    Batch
+        Inputs and base forecast.
+    """
+    inputs, level = features(store, windows, context)
+    tokens = torch.arange(-config.history_tokens, config.forecast_tokens) * config.patch
+    steps = store.elapsed(windows)[:, None] + tokens
+    return Batch(
+        level,
+        base_of(inputs),
+        level.normalise(store.history(windows, config.history)),
+        store.history_observed(windows, config.history),
+        clock.features(windows.series, steps),
+    )
+
+
+@dataclass(frozen=True)
+class Correction:
+    """Trains one corrector and judges it, always against base forecasts made out of fold."""
+
+    store: WindowStore
+    clock: Clock
+    context: Context
+    fit: BaseFit
+    config: CorrectorConfig
+
+    @property
+    def horizon(self) -> int:
+        """Steps to forecast."""
+        return self.config.horizon
+
+    def batch(self, windows: Windows) -> Batch:
+        """Assemble windows with the base of the fold that never saw their targets."""
+        block = blocks_of(self.store, windows, self.horizon)
+        base_of = self.fit.out_of_fold(block)
+        return assemble(self.store, self.clock, windows, self.context, self.config, base_of)
+
+    def train(
+        self,
+        corrector: Corrector,
+        split: Split,
+        settings: Training,
+        on_step: Callable[[int, float], None],
+    ) -> History:
+        """Train on absolute error in the units of the data, so that large windows count more."""
+        watched = split.validation.thinned(_MOST_VALIDATION)
+
+        def batch_loss(network: nn.Module) -> Tensor:
+            pick = torch.randint(len(split.training), (settings.batch_size,))
+            windows = split.training.select(pick)
+            batch = self.batch(windows)
+            values, observed = self.store.future(windows, self.horizon)
+            forecast = batch.base + network(*batch.inputs)
+            weight = batch.level.scale.clamp(max=_LOSS_SCALE_LIMIT) * observed
+            error = (forecast - batch.level.normalise(values)).abs() * weight
+            loss: Tensor = error.sum() / observed.sum().clamp(min=1)
+            return loss
+
+        def validation_error(network: nn.Module) -> float:
+            errors, counts = self.errors(network, watched, GATES[-1:])
+            return float(errors.sum() / counts.sum().clamp(min=1))
+
+        return train(corrector, settings, batch_loss, validation_error, on_step)
+
+    @torch.no_grad()
+    def errors(
+        self, corrector: nn.Module, windows: Windows, gates: tuple[float, ...]
+    ) -> tuple[Tensor, Tensor]:
+        """Return absolute errors summed over the windows of a block, for each gate.
+
+        Returns
+        -------
+        errors : Tensor of shape (gates, blocks, H)
+            In units of the standardised series.
+        counts : Tensor of shape (blocks, H)
+            Observed targets.
+        """
+        errors = torch.zeros(len(gates), N_BLOCKS, self.horizon)
+        counts = torch.zeros(N_BLOCKS, self.horizon)
+        for part in windows.batches(_BATCH):
+            batch = self.batch(part)
+            correction = corrector(*batch.inputs)
+            values, observed = self.store.future(part, self.horizon)
+            block = blocks_of(self.store, part, self.horizon).clamp(min=0)
+            counts.index_add_(0, block, observed.float())
+            for number, gate in enumerate(gates):
+                forecast = batch.level.restore(batch.base + gate * correction)
+                error = (forecast - values).abs() * observed
+                errors[number].index_add_(0, block, error)
+        return errors, counts
+
+    def gate(self, corrector: nn.Module, windows: Windows) -> tuple[Tensor, float, float]:
+        """Choose how much of the correction to apply at each step, on windows it never saw.
+
+        Returns
+        -------
+        gate : Tensor of shape (H,)
+            From 0 to 1; all zero unless the correction helps in three of four blocks of time.
+        base_error, error : float
+            Mean absolute validation error without and with the gated correction.
+        """
+        errors, counts = self.errors(corrector, windows.thinned(_MOST_GATE), GATES)
+        total = counts.sum().clamp(min=1)
+        gate = torch.tensor(GATES)[_smoothed(errors.sum(1)).argmin(0)]
+        index = (gate * (len(GATES) - 1)).round().long()
+        gated = errors.gather(0, index.expand(1, N_BLOCKS, -1))[0]  # (blocks, H)
+        present = counts.sum(1) > 0
+        better = (gated.sum(1) < errors[0].sum(1))[present].float().mean()
+        base_error = float(errors[0].sum() / total)
+        if better < _LEAST_BLOCKS_BETTER:
+            return torch.zeros(self.horizon), base_error, base_error
+        return gate, base_error, float(gated.sum() / total)
+
+
+def _smoothed(errors: Tensor, reach: int = 8) -> Tensor:
+    """Average over neighbouring steps, so that the gate follows the horizon and not noise."""
+    steps = torch.arange(errors.shape[1])
+    near = ((steps[:, None] - steps).abs() <= reach).to(errors.dtype)
+    smooth: Tensor = errors @ (near / near.sum(0))
+    return smooth

@@ -1,0 +1,187 @@
+"""What an estimator chooses when the user leaves it open: season, horizon, context."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tsmamba.data.panel import Panel
+from tsmamba.errors import ParameterError, SeriesTooShortError
+from tsmamba.forecast.base import Context
+
+MAX_CONTEXT = 8192
+_RECENT = 512
+_LONGEST_SEASON = 512
+_MOST_STRETCHES = 512
+_MOST_WINDOWS = 40_000
+# Season of each calendar step, in steps.
+_CALENDAR_SEASONS = {"1d": 7, "1w": 52, "1mo": 12, "1q": 4, "1y": 1}
+_CLOCK_CYCLES = (86_400, 3_600, 60)
+_LEAST_AUTOCORRELATION = 0.3
+_DEFAULT_PATCH = 48
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The sizes a model is built with.
+
+    Parameters
+    ----------
+    season, horizon : int
+        Steps.
+    context : Context
+        What a forecast sees.
+    patch : int
+        Steps of a token of the corrector.
+    stride : int
+        Every so many origins are used to fit the base.
+    """
+
+    season: int
+    horizon: int
+    context: Context
+    patch: int
+    stride: int
+
+
+def choose_season(panel: Panel) -> int:
+    """Return the season of a panel in steps.
+
+    The calendar decides where there is one: the greatest of day, hour and minute that holds at
+    most 512 steps, a week for days, a year for weeks, months and quarters. Integer stamps are
+    judged by their autocorrelation.
+
+    Parameters
+    ----------
+    panel : Panel
+        The series.
+
+    Returns
+    -------
+    int
+        1 where there is none.
+    """
+    every, seconds = panel.freq.every, panel.freq.seconds
+    if isinstance(every, int) or seconds is None:
+        return _season_by_autocorrelation(panel)
+    if every in _CALENDAR_SEASONS:
+        return _CALENDAR_SEASONS[every]
+    for cycle in _CLOCK_CYCLES:
+        steps = cycle / seconds
+        if 2 <= steps <= _LONGEST_SEASON and steps == int(steps):
+            return int(steps)
+    return 1
+
+
+def _season_by_autocorrelation(panel: Panel) -> int:
+    """Return the lag of the highest peak of the autocorrelation of the longest series."""
+    longest = int(panel.lengths.argmax())
+    values = panel.values[panel.offsets[longest] : panel.offsets[longest + 1]]
+    changes = np.nan_to_num(np.diff(values[-16 * MAX_CONTEXT :].astype(np.float64)))
+    most = min(_LONGEST_SEASON, len(changes) // 3)
+    if most < 3 or not changes.any():
+        return 1
+    spectrum = np.abs(np.fft.rfft(changes, 2 * len(changes))) ** 2
+    correlation = np.fft.irfft(spectrum)[: most + 2]
+    correlation /= correlation[0]
+    lags = np.arange(2, most + 1)
+    peak = (correlation[lags] >= correlation[lags - 1]) & (
+        correlation[lags] >= correlation[lags + 1]
+    )
+    if not peak.any():
+        return 1
+    best = lags[peak][correlation[lags[peak]].argmax()]
+    return int(best) if correlation[best] >= _LEAST_AUTOCORRELATION else 1
+
+
+def plan(
+    panel: Panel,
+    *,
+    horizon: int | None,
+    context_length: int | None,
+    season_length: int | None,
+    patch_length: int | None,
+) -> Plan:
+    """Choose every size that the user left open.
+
+    Parameters
+    ----------
+    panel : Panel
+        The series.
+    horizon, context_length, season_length, patch_length : int, optional
+        What the user asked for.
+
+    Returns
+    -------
+    Plan
+        Sizes that fit the series.
+
+    Raises
+    ------
+    SeriesTooShortError
+        If no series holds a single training window.
+    """
+    season = season_length or choose_season(panel)
+    length = int(np.median(panel.lengths))
+    longest = int(panel.lengths.max())
+    if horizon is None:
+        horizon = max(1, min(season if season > 1 else 24, longest // 4))
+    if longest < horizon + 4:
+        raise SeriesTooShortError(
+            f"the longest series has {longest} steps, too few to learn a forecast of {horizon}: "
+            f"at least horizon + 4 = {horizon + 4} are needed; give longer history or ask for "
+            f"horizon={max(1, longest - 4)} or less"
+        )
+    usable = max(length, horizon + 4)
+    recent = min(max(_RECENT, 2 * season), max(2, (usable - horizon) // 2))
+    if context_length is None:
+        context_length = min(MAX_CONTEXT, max(recent, usable // 8))
+    recent = min(recent, context_length)
+    width = season if 4 <= season <= 64 else 32
+    while (context_length - recent) // width > _MOST_STRETCHES:
+        width *= 2
+    count = (context_length - recent) // width
+    patch = patch_length or _choose_patch(season, horizon)
+    windows = int((panel.lengths - recent - horizon + 1).clip(min=0).sum())
+    stride = _coprime_stride(max(1, windows // _MOST_WINDOWS), season)
+    return Plan(season, horizon, Context(context_length, recent, width, count), patch, stride)
+
+
+def _choose_patch(season: int, horizon: int) -> int:
+    """Return whole seasons or a part of one, near 48 steps and not beyond the horizon."""
+    patch = _DEFAULT_PATCH
+    if 1 < season <= _DEFAULT_PATCH:
+        patch = season * max(1, _DEFAULT_PATCH // season)
+    elif season > _DEFAULT_PATCH:
+        patch = next(
+            (season // k for k in range(2, 12) if not season % k and season // k <= 64), patch
+        )
+    return max(1, min(patch, horizon))
+
+
+def _coprime_stride(stride: int, season: int) -> int:
+    """Return the next stride that shares no factor with the season, so that every phase is seen."""
+    while np.gcd(stride, season) > 1:
+        stride += 1
+    return stride
+
+
+def check_parameters(least: int = 1, **given: object) -> None:
+    """Refuse sizes that make no sense, before any data are read.
+
+    Parameters
+    ----------
+    least : int, default 1
+        What is accepted.
+    **given
+        Whole numbers by name; None is left to be chosen.
+
+    Raises
+    ------
+    ParameterError
+        Naming the parameter, what came and what is accepted.
+    """
+    for name, value in given.items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise ParameterError(f"{name}={value!r}; pass a whole number of at least {least}")

@@ -1,0 +1,135 @@
+"""A fitted forecaster on tensors: base, gated corrector, residual quantiles; no frames."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tsmamba.data.clock import Clock
+from tsmamba.data.windows import Windows, WindowStore
+from tsmamba.forecast.base import Context, Level, features
+from tsmamba.forecast.calibration import N_LEVELS
+from tsmamba.forecast.correction import assemble
+from tsmamba.forecast.network import Corrector, CorrectorConfig
+
+_BATCH = 256
+_CORRECTOR = "corrector."
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Forecasts of some windows, in units of the standardised series."""
+
+    point: Tensor  # (n, H)
+    scale: Tensor  # (n, 1)
+    residuals: Tensor  # (levels, H), in units of the scale
+
+    def quantile(self, q: float) -> Tensor:
+        """Return a quantile of each step, shape (n, H); it never falls with ``q``."""
+        place = q * (N_LEVELS - 1)
+        low = min(int(place), N_LEVELS - 2)
+        residual = torch.lerp(self.residuals[low], self.residuals[low + 1], place - low)
+        return self.point + residual * self.scale
+
+
+@dataclass(frozen=True)
+class ForecastModel:
+    """Everything that a forecast is made of.
+
+    Parameters
+    ----------
+    context : Context
+        What the base sees.
+    weights : Tensor of shape (F, H)
+        The base.
+    residuals : Tensor of shape (levels, H)
+        From `residual_quantiles`.
+    corrector : Corrector, optional
+        The correction, where it proved its gain.
+    gate : Tensor of shape (H,)
+        Share of the correction at each step, from 0 to 1.
+    cycles : tuple of (float, int)
+        Calendar cycles that the corrector sees.
+    """
+
+    context: Context
+    weights: Tensor
+    residuals: Tensor
+    corrector: Corrector | None
+    gate: Tensor
+    cycles: tuple[tuple[float, int], ...]
+
+    @property
+    def horizon(self) -> int:
+        """Steps of a forecast, H."""
+        return self.weights.shape[1]
+
+    @torch.no_grad()
+    def forecast(
+        self, store: WindowStore, clock: Clock, windows: Windows, *, base_only: bool = False
+    ) -> Forecast:
+        """Forecast windows.
+
+        Parameters
+        ----------
+        store, clock, windows
+            Values, calendar, and where.
+        base_only : bool, default False
+            Leave the corrector out.
+
+        Returns
+        -------
+        Forecast
+            Point forecasts and what their quantiles follow from.
+        """
+        points, scales = [], []
+        for part in windows.batches(_BATCH):
+            normalised, level = self._normalised(store, clock, part, base_only)
+            points.append(level.restore(normalised))
+            scales.append(level.scale)
+        return Forecast(torch.cat(points), torch.cat(scales), self.residuals)
+
+    def _normalised(
+        self, store: WindowStore, clock: Clock, windows: Windows, base_only: bool
+    ) -> tuple[Tensor, Level]:
+        if base_only or self.corrector is None:
+            inputs, level = features(store, windows, self.context)
+            return inputs @ self.weights, level
+        config = self.corrector.config
+        batch = assemble(
+            store, clock, windows, self.context, config, lambda inputs: inputs @ self.weights
+        )
+        return batch.base + self.gate * self.corrector(*batch.inputs), batch.level
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Return settings and tensors for a model file."""
+        tensors = {"weights": self.weights, "residuals": self.residuals, "gate": self.gate}
+        settings: dict[str, Any] = {"context": asdict(self.context), "cycles": self.cycles}
+        if self.corrector is not None:
+            settings["corrector"] = asdict(self.corrector.config)
+            state = self.corrector.state_dict()
+            tensors |= {_CORRECTOR + name: x for name, x in state.items()}
+        return settings, tensors
+
+    @classmethod
+    def from_parts(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> "ForecastModel":
+        """Return the model that `to_parts` took apart."""
+        corrector = None
+        if "corrector" in settings:
+            corrector = Corrector(CorrectorConfig(**settings["corrector"])).eval()
+            corrector.load_state_dict(
+                {
+                    name.removeprefix(_CORRECTOR): x
+                    for name, x in tensors.items()
+                    if name.startswith(_CORRECTOR)
+                }
+            )
+        return cls(
+            context=Context(**settings["context"]),
+            weights=tensors["weights"],
+            residuals=tensors["residuals"],
+            corrector=corrector,
+            gate=tensors["gate"],
+            cycles=tuple((float(period), int(n)) for period, n in settings["cycles"]),
+        )

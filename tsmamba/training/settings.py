@@ -1,0 +1,58 @@
+"""The knobs of training, as a nested estimator."""
+
+from sklearn.base import BaseEstimator
+
+
+class Training(BaseEstimator):
+    """How long and how fast to train.
+
+    Pass one to an estimator to change its training; being an estimator itself, its parameters are
+    reached by ``set_params(training__lr=...)`` and by a grid search.
+
+    Parameters
+    ----------
+    max_steps : int >= 0, default 400
+        Gradient steps.
+    max_time : float > 0, optional
+        Seconds after which training ends early, whatever the steps. The result then depends on the
+        speed of the machine.
+    batch_size : int >= 1, default 64
+        Windows of a step.
+    lr : float > 0, default 3e-3
+        Greatest learning rate; it rises and falls once over the steps.
+    weight_decay : float >= 0, default 0.05
+        Decay of weight matrices; step sizes, decay rates, norms and biases have none.
+    ema_decay : float in [0, 1), default 0.98
+        Smoothing of the weights over steps; the smoothed weights are kept.
+    clip_norm : float > 0, default 1.0
+        Greatest norm of a gradient.
+    eval_every : int >= 1, default 50
+        Steps between two looks at the validation windows.
+
+    Examples
+    --------
+    >>> from tsmamba import MambaForecaster, Training
+    >>> MambaForecaster(training=Training(max_steps=50)).set_params(training__lr=1e-3).training
+    Training(lr=0.001, max_steps=50)
+    """
+
+    def __init__(
+        self,
+        *,
+        max_steps: int = 400,
+        max_time: float | None = None,
+        batch_size: int = 64,
+        lr: float = 3e-3,
+        weight_decay: float = 0.05,
+        ema_decay: float = 0.98,
+        clip_norm: float = 1.0,
+        eval_every: int = 50,
+    ) -> None:
+        self.max_steps = max_steps
+        self.max_time = max_time
+        self.batch_size = batch_size
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.ema_decay = ema_decay
+        self.clip_norm = clip_norm
+        self.eval_every = eval_every
