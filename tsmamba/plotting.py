@@ -80,6 +80,7 @@ def plot_forecast(
     >>> figure.axes[0].get_title(loc="left")
     'y, 24 steps ahead'
     """
+    require("matplotlib", "plot")
     figure_type = require("matplotlib.figure", "plot").Figure
     if history_steps is not None and history_steps < 0:
         raise ParameterError(f"history_steps={history_steps} must be 0 or more, or None")
@@ -228,9 +229,9 @@ def _draw(ax: Any, panel: _Panel, history_steps: int | None) -> None:
     ax.plot(_x(time[-kept:]), _y(values[-kept:]), color=_HISTORY, lw=1.1, label="history")
     ahead = _x(panel.forecast.time)
     for number, (name, low, high) in enumerate(panel.bands):
-        # One colour in even shares: narrower bands lie on wider ones and look darker.
-        alpha = 0.16 + 0.14 * number / max(len(panel.bands) - 1, 1)
-        ax.fill_between(ahead, _y(low), _y(high), color=_FORECAST, alpha=alpha, lw=0, label=name)
+        # Opaque tints, not transparent layers, so that the legend shows the colours drawn.
+        strength = 0.18 + 0.24 * number / max(len(panel.bands) - 1, 1)
+        ax.fill_between(ahead, _y(low), _y(high), color=_tint(strength), lw=0, label=name)
     ax.plot(ahead, _y(panel.forecast.values), color=_FORECAST, lw=1.8, label="forecast", zorder=4)
     if panel.truth is not None:
         until = panel.truth.time.is_between(panel.forecast.time[0], panel.forecast.time[-1])
@@ -245,6 +246,12 @@ def _draw(ax: Any, panel: _Panel, history_steps: int | None) -> None:
     ax.axvline(_x(origin)[0], color=_HISTORY, lw=0.9, ls=(0, (4, 3)), zorder=1)
     ax.set_title(panel.title, loc="left", fontsize=11, fontweight="bold", color="#22252a")
     _style(ax, temporal=time.dtype.is_temporal())
+
+
+def _tint(strength: float) -> tuple[float, ...]:
+    """Mix the colour of the forecast with white."""
+    parts = (int(_FORECAST[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    return tuple(1 - strength * (1 - part) for part in parts)
 
 
 def _style(ax: Any, *, temporal: bool) -> None:

@@ -18,7 +18,7 @@ class Conv {
   static constexpr int W = S::W;
 
   const tsm_conv_args &k;
-  const int64_t tiles;
+  const int64_t reach, tiles;  // steps that the filter looks back, and tasks of a batch row
 
   static T *row(const tsm_view &v, int64_t batch, int64_t t, int64_t d) {
     return static_cast<T *>(v.data) + batch * v.batch_stride + t * v.time_stride + d;
@@ -31,77 +31,110 @@ class Conv {
                k.mask.data)[batch * k.mask.batch_stride + t * k.mask.time_stride];
   }
   int64_t state_row(int64_t batch, int64_t t) const {
-    return (batch * (k.width - 1) + t + k.width - 1) * k.channels;
+    return (batch * reach + t + reach) * k.channels;
   }
   V input(int64_t batch, int64_t t, int64_t d, int lanes) const {
     if (t < 0)
       return k.initial_state ? S::load(lane(k.initial_state, state_row(batch, t) + d), lanes) : V{};
     return skipped(batch, t) ? V{} : S::load(row(k.x, batch, t, d), lanes);
   }
-  V pre(int64_t batch, int64_t t, int64_t d, int lanes) const {
-    V sum = k.bias ? S::load(lane(k.bias, d), lanes) : V{};
-    for (int64_t j = 0; j < k.width; ++j)
-      sum += S::load(lane(k.weight_t, j * k.channels + d), lanes) *
-             input(batch, t - (k.width - 1) + j, d, lanes);
-    return sum;
-  }
   int lanes_at(int64_t d) const { return k.channels - d < W ? int(k.channels - d) : W; }
 
-  int32_t forward(int64_t batch, int64_t, int64_t begin, int64_t end) const {
-    for (int64_t t = begin; t < end; ++t)
-      for (int64_t d = 0; d < k.channels; d += W) {
-        const int lanes = lanes_at(d);
-        V y{};
-        if (!skipped(batch, t)) {
-          y = pre(batch, t, d, lanes);
-          if (k.silu) y *= S::sigmoid(y);
-        }
-        S::store(row(k.out, batch, t, d), y, lanes);
+  // The filter of one block of lanes and the inputs it rests on. Fixed > 0 makes the width a
+  // constant, so that both live in registers.
+  template <int Fixed>
+  struct Filter {
+    const int64_t width;
+    std::unique_ptr<V[], AlignedDelete> spill;
+    V fixed[2 * (Fixed ? Fixed : 1)];
+    V *const w, *const x;  // weights, and inputs from oldest to newest
+    V bias;
+
+    explicit Filter(int64_t width_)
+        : width(Fixed ? Fixed : width_), spill(Fixed ? nullptr : scratch<V>(2 * width_)),
+          w(Fixed ? fixed : spill.get()), x(w + width), bias{} {}
+
+    V next(V newest) {
+      V sum = bias;
+      TSM_UNROLL
+      for (int64_t j = 0; j < width - 1; ++j) {
+        x[j] = x[j + 1];
+        sum += w[j] * x[j];
       }
+      x[width - 1] = newest;
+      return sum + w[width - 1] * newest;
+    }
+  };
+
+  // Points a filter at the step `begin` of a block of lanes.
+  template <int Fixed>
+  void seat(Filter<Fixed> &f, int64_t batch, int64_t d, int lanes, int64_t begin) const {
+    f.bias = k.bias ? S::load(lane(k.bias, d), lanes) : V{};
+    for (int64_t j = 0; j < f.width; ++j)
+      f.w[j] = S::load(lane(k.weight_t, j * k.channels + d), lanes);
+    for (int64_t j = 1; j < f.width; ++j)
+      f.x[j] = input(batch, begin - f.width + j, d, lanes);
+  }
+
+  template <int Fixed>
+  int32_t forward(int64_t batch, int64_t, int64_t begin, int64_t end) const {
+    Filter<Fixed> f(k.width);
+    if (!f.w) return TSM_OUT_OF_MEMORY;
+    for (int64_t d = 0; d < k.channels; d += W) {
+      const int lanes = lanes_at(d);
+      seat(f, batch, d, lanes, begin);
+      for (int64_t t = begin; t < end; ++t) {
+        V y = f.next(input(batch, t, d, lanes));
+        if (k.silu) y *= S::sigmoid(y);
+        S::store(row(k.out, batch, t, d), skipped(batch, t) ? V{} : y, lanes);
+      }
+    }
     return TSM_OK;
   }
 
-  V grad_pre(int64_t batch, int64_t t, int64_t d, int lanes) const {
+  V grad_pre(int64_t batch, int64_t t, int64_t d, int lanes, V pre) const {
     if (skipped(batch, t)) return V{};
     V grad = S::load(row(k.grad_out, batch, t, d), lanes);
     if (!k.silu) return grad;
-    V y = pre(batch, t, d, lanes), sig = S::sigmoid(y);
-    return grad * sig * (y * (T(1) - sig) + T(1));
+    V sig = S::sigmoid(pre);
+    return grad * sig * (pre * (T(1) - sig) + T(1));
   }
 
-  // grad_x_t needs grad_pre at t .. t + W - 1, so a tile also computes W - 1 steps of its successor;
-  // the first tile reaches back over the initial state.
+  // grad_x_t needs grad_pre at t .. t + reach, so a tile also computes the first steps of its
+  // successor; the first tile reaches back over the initial state.
+  template <int Fixed>
   int32_t backward(int64_t batch, int64_t tile, int64_t begin, int64_t end) const {
-    const int64_t reach = k.width - 1;
     const int64_t last = end + reach < k.length ? end + reach : k.length;
-    auto grads = scratch<V>(last - begin + 1), weights = scratch<V>(2 * k.width);
-    if (!grads || !weights) return TSM_OUT_OF_MEMORY;
+    const int64_t span = end - begin + 2 * reach;
+    auto padded = scratch<V>(span);  // grad_pre from begin - reach to end + reach, zero outside
+    Filter<Fixed> f(k.width), grad_f(k.width);
+    if (!padded || !f.w || !grad_f.w) return TSM_OUT_OF_MEMORY;
+    V *grads = padded.get() + reach - begin;
     for (int64_t d = 0; d < k.channels; d += W) {
       const int lanes = lanes_at(d);
-      for (int64_t t = begin; t < last; ++t) grads[t - begin] = grad_pre(batch, t, d, lanes);
-      V *w = weights.get(), *grad_w = w + k.width, grad_bias{};
-      for (int64_t j = 0; j < k.width; ++j) {
-        w[j] = S::load(lane(k.weight_t, j * k.channels + d), lanes);
-        grad_w[j] = V{};
-      }
-      for (int64_t t = begin; t < end; ++t) {
-        grad_bias += grads[t - begin];
-        for (int64_t j = 0; j < k.width; ++j)
-          grad_w[j] += grads[t - begin] * input(batch, t - reach + j, d, lanes);
+      seat(f, batch, d, lanes, begin);
+      grad_f.bias = V{};
+      for (int64_t j = 0; j < f.width; ++j) grad_f.w[j] = V{};
+      for (int64_t i = 0; i < span; ++i) padded[i] = V{};
+      for (int64_t t = begin; t < last; ++t) {
+        V pre = f.next(input(batch, t, d, lanes));
+        grads[t] = grad_pre(batch, t, d, lanes, pre);
+        if (t >= end) continue;
+        grad_f.bias += grads[t];
+        TSM_UNROLL
+        for (int64_t j = 0; j < f.width; ++j) grad_f.w[j] += grads[t] * f.x[j];
       }
       for (int64_t t = tile == 0 && k.grad_initial_state ? -reach : begin; t < end; ++t) {
         V grad_x{};
-        for (int64_t j = 0; j < k.width; ++j) {
-          const int64_t at = t + reach - j;
-          if (at >= begin && at < last) grad_x += w[j] * grads[at - begin];
-        }
+        TSM_UNROLL
+        for (int64_t j = 0; j < f.width; ++j) grad_x += f.w[j] * grads[t + f.width - 1 - j];
         if (t < 0) S::store(lane(k.grad_initial_state, state_row(batch, t) + d), grad_x, lanes);
         else S::store(row(k.grad_x, batch, t, d), skipped(batch, t) ? V{} : grad_x, lanes);
       }
       const int64_t part = batch * tiles + tile;
-      for (int64_t j = 0; j < k.width; ++j)
-        S::store(lane(k.grad_weight_t, (part * k.width + j) * k.channels + d), grad_w[j], lanes);
-      if (k.grad_bias) S::store(lane(k.grad_bias, part * k.channels + d), grad_bias, lanes);
+      for (int64_t j = 0; j < f.width; ++j)
+        S::store(lane(k.grad_weight_t, (part * f.width + j) * k.channels + d), grad_f.w[j], lanes);
+      if (k.grad_bias) S::store(lane(k.grad_bias, part * k.channels + d), grad_f.bias, lanes);
     }
     return TSM_OK;
   }
@@ -115,9 +148,13 @@ class Conv {
 
  public:
   explicit Conv(const tsm_conv_args &args)
-      : k(args), tiles((args.length + args.tile - 1) / args.tile) {}
-  int32_t run_forward() const { return run(&Conv::forward); }
-  int32_t run_backward() const { return run(&Conv::backward); }
+      : k(args), reach(args.width - 1), tiles((args.length + args.tile - 1) / args.tile) {}
+  int32_t run_forward() const {
+    return run(k.width == 4 ? &Conv::forward<4> : &Conv::forward<0>);
+  }
+  int32_t run_backward() const {
+    return run(k.width == 4 ? &Conv::backward<4> : &Conv::backward<0>);
+  }
 };
 
 }  // namespace

@@ -258,13 +258,9 @@ def run_with_gradients(
     linked = [(y, pull) for y, pull in zip(outputs, pulled, strict=True) if y.requires_grad]
     gradients = torch.autograd.grad(
         [y for y, _ in linked], list(leaves.values()), [pull for _, pull in linked],
-        allow_unused=True,
+        allow_unused=True, materialize_grads=True,
     )  # fmt: skip
-    filled = (
-        torch.zeros_like(x) if g is None else g
-        for x, g in zip(leaves.values(), gradients, strict=True)
-    )
-    return [y.detach() for y in outputs], dict(zip(leaves, filled, strict=True))
+    return [y.detach() for y in outputs], dict(zip(leaves, gradients, strict=True))
 
 
 def check_parity(

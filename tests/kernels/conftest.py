@@ -1,6 +1,7 @@
 """Backends as fixtures: the laws hold for each of them."""
 
 import pytest
+
 from tsmamba_kernels import backend_report
 
 

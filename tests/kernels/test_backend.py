@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from tsmamba_kernels import _backend, _native, backend_report, causal_conv1d, use_backend
 from tsmamba_kernels.errors import BackendUnavailableError
 

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+
 from tsmamba_kernels import causal_conv1d, causal_conv1d_update
 from tsmamba_kernels.testing import (
     CONV_OPTIONS,

@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tsmamba_kernels import selective_scan
 from tsmamba_kernels.errors import ShapeError
 from tsmamba_kernels.testing import (
@@ -44,9 +45,8 @@ def test_every_size_agrees(sizes, dtype):
     check_parity(selective_scan, scan_inputs(**({"length": 9} | sizes), dtype=dtype))
 
 
-@pytest.mark.parametrize("states", [5, 16])
-def test_a_long_sequence_agrees(states):
-    check_parity(selective_scan, scan_inputs(1, 1000, 13, states))
+def test_a_long_sequence_agrees():
+    check_parity(selective_scan, scan_inputs(1, 1000, 13, 16))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

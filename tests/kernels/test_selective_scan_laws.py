@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from torch import Tensor
+
 from tsmamba_kernels import selective_scan, selective_state_update
 from tsmamba_kernels.testing import masks, run_with_gradients, scan_inputs
 
@@ -94,7 +95,9 @@ def test_padding_a_batch_changes_no_row(backend):
     inputs["mask"] = torch.arange(70) < torch.tensor(lengths).unsqueeze(1)
     out, final_state = selective_scan(**inputs)
     for row, length in enumerate(lengths):
-        alone = pick(pick(inputs, BATCHED, slice(row, row + 1)), TIMED, (slice(None), slice(length)))
+        alone = pick(
+            pick(inputs, BATCHED, slice(row, row + 1)), TIMED, (slice(None), slice(length))
+        )
         alone.pop("mask")
         expected, expected_state = selective_scan(**alone)
         close(out[row : row + 1, :length], expected)

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+
 from tsmamba_kernels import causal_conv1d, selective_scan, selective_state_update
 from tsmamba_kernels.errors import KernelError, ShapeError
 from tsmamba_kernels.testing import conv_inputs, scan_inputs
@@ -38,7 +39,10 @@ CONV = conv_inputs(2, 5, 4, 3)
             {"delta_scale": torch.ones(2)},
             "delta_scale has shape (2,); expected axes (B, L) or (B, L, D)",
         ),
-        ({"mask": torch.ones(2, 4) > 0}, "mask has shape (2, 4), but axes (B, L) want L = 5, not 4"),
+        (
+            {"mask": torch.ones(2, 4) > 0},
+            "mask has shape (2, 4), but axes (B, L) want L = 5, not 4",
+        ),
         ({"mask": torch.ones(2, 5)}, "mask is torch.float32; pass a bool tensor"),
         (
             {"mask": torch.ones(2, 5, dtype=torch.int64)},
@@ -74,7 +78,10 @@ def test_the_scan_refuses_what_does_not_fit(backend, change, message):
     [
         ({"x": torch.ones(2, 5)}, "x has shape (2, 5); expected axes (B, L, D)"),
         ({"weight": torch.ones(4, 1, 3)}, "weight has shape (4, 1, 3); expected axes (D, W)"),
-        ({"weight": torch.ones(5, 3)}, "weight has shape (5, 3), but axes (D, W) want D = 4, not 5"),
+        (
+            {"weight": torch.ones(5, 3)},
+            "weight has shape (5, 3), but axes (D, W) want D = 4, not 5",
+        ),
         ({"weight": torch.ones(4, 0)}, "weight has no columns; a filter is at least one step wide"),
         ({"bias": torch.ones(3)}, "bias has shape (3,), but axes (D) want D = 4, not 3"),
         ({"activation": "relu"}, "activation 'relu'; pass 'silu' or None"),
@@ -90,7 +97,10 @@ def test_the_scan_refuses_what_does_not_fit(backend, change, message):
             {"initial_state": torch.ones(2, 4)},
             "initial_state has shape (2, 4); expected axes (B, W-1, D)",
         ),
-        ({"mask": torch.ones(2, 4) > 0}, "mask has shape (2, 4), but axes (B, L) want L = 5, not 4"),
+        (
+            {"mask": torch.ones(2, 4) > 0},
+            "mask has shape (2, 4), but axes (B, L) want L = 5, not 4",
+        ),
         ({"mask": torch.ones(2, 5)}, "mask is torch.float32; pass a bool tensor"),
         ({"weight": torch.ones(4, 3) > 0}, "weight is torch.bool; pass floating-point numbers"),
         ({"initial_state": torch.ones(2, 2, 4, device="meta")}, "initial_state is on meta"),

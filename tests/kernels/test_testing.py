@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from tsmamba_kernels import causal_conv1d, selective_scan
 from tsmamba_kernels.testing import (
     CONV_OPTIONS,

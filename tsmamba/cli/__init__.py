@@ -1,5 +1,6 @@
 """The command ``tsmamba``. Heavy packages are imported inside the commands: help must be quick."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -20,8 +21,8 @@ app.add_typer(forecast.app)
 app.add_typer(doctor.app)
 
 
-def _version(*, wanted: bool) -> None:
-    if wanted:
+def _show_version(value: bool) -> None:
+    if value:
         typer.echo(f"tsmamba {__version__}")
         raise typer.Exit
 
@@ -29,22 +30,30 @@ def _version(*, wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)
+        bool,
+        typer.Option(
+            "--version",
+            help="Show the version and exit.",
+            is_eager=True,
+            callback=_show_version,
+        ),
     ] = False,
 ) -> None:
     """Forecast long time series on the machine you have."""
-    _version(wanted=version)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; the entry point of the installed command.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What follows the name of the command; that of the process by default.
 
     Examples
     --------
-    >>> import sys
-    >>> sys.argv = ["tsmamba", "--version"]
-    >>> main()
+    >>> main(["--version"])
     Traceback (most recent call last):
     SystemExit: 0
     """
-    app(prog_name="tsmamba")
+    app(None if arguments is None else list(arguments), prog_name="tsmamba")

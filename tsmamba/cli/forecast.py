@@ -70,80 +70,91 @@ class Outputs:
             require("matplotlib", "plot")
 
 
+# The flags, one type each, so that the command itself stays readable.
+_File = Annotated[
+    Path,
+    typer.Argument(
+        help="Table: csv, tsv, parquet, arrow or JSON lines.",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+_Horizon = Annotated[
+    int | None,
+    typer.Option("--horizon", "-n", min=1, help="Steps to forecast; one season if not given."),
+]
+_Out = Annotated[
+    Path | None,
+    typer.Option(help="File for the forecast; - writes CSV to stdout.", rich_help_panel=_OUTPUT),
+]
+_Plot = Annotated[Path | None, typer.Option(help="File for a picture.", rich_help_panel=_OUTPUT)]
+_Level = Annotated[
+    list[float] | None,
+    typer.Option(help="Interval in percent, 90 if not given; repeatable.", rich_help_panel=_OUTPUT),
+]
+_Save = Annotated[
+    Path | None, typer.Option(help="File to keep the fit in.", rich_help_panel=_OUTPUT)
+]
+_IdCol = Annotated[
+    str | None, typer.Option(help="Series ids, usually unique_id.", rich_help_panel=_COLUMNS)
+]
+_TimeCol = Annotated[
+    str | None, typer.Option(help="Time stamps, usually ds.", rich_help_panel=_COLUMNS)
+]
+_Target = Annotated[
+    list[str] | None,
+    typer.Option(help="Values, usually y; repeatable.", rich_help_panel=_COLUMNS),
+]
+_Freq = Annotated[
+    str | None,
+    typer.Option(
+        help="Step of time, such as 15m, 1h or 1d; found if not given.", rich_help_panel=_COLUMNS
+    ),
+]
+_Context = Annotated[
+    int | None,
+    typer.Option(min=1, help="Steps of history a forecast sees.", rich_help_panel=_MODEL),
+]
+_Mode = Annotated[
+    Mode | None,
+    typer.Option(help="full trains the Mamba, base does not.", rich_help_panel=_MODEL),
+]
+_MaxTime = Annotated[
+    float | None,
+    typer.Option(min=0.0, help="Most seconds of training.", rich_help_panel=_MODEL),
+]
+_Seed = Annotated[
+    int | None, typer.Option(min=0, help="Makes the fit repeatable.", rich_help_panel=_MODEL)
+]
+_Model = Annotated[
+    Path | None,
+    typer.Option(
+        help="Use this saved fit and fit nothing.",
+        exists=True,
+        dir_okay=False,
+        rich_help_panel=_MODEL,
+    ),
+]
+
+
 @app.command()
 def forecast(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="Table: csv, tsv, parquet, arrow or JSON lines.",
-            metavar="FILE",
-            exists=True,
-            dir_okay=False,
-        ),
-    ],
-    horizon: Annotated[
-        int | None,
-        typer.Option("--horizon", "-n", min=1, help="Steps to forecast; one season if not given."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="File for the forecast; - writes CSV to stdout.", rich_help_panel=_OUTPUT
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="File for a picture.", rich_help_panel=_OUTPUT)
-    ] = None,
-    level: Annotated[
-        list[float] | None,
-        typer.Option(
-            help="Interval in percent, 90 if not given; repeatable.", rich_help_panel=_OUTPUT
-        ),
-    ] = None,
-    save: Annotated[
-        Path | None, typer.Option(help="File to keep the fit in.", rich_help_panel=_OUTPUT)
-    ] = None,
-    id_col: Annotated[
-        str | None, typer.Option(help="Series ids, usually unique_id.", rich_help_panel=_COLUMNS)
-    ] = None,
-    time_col: Annotated[
-        str | None, typer.Option(help="Time stamps, usually ds.", rich_help_panel=_COLUMNS)
-    ] = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(help="Values, usually y; repeatable.", rich_help_panel=_COLUMNS),
-    ] = None,
-    freq: Annotated[
-        str | None,
-        typer.Option(
-            help="Step of time, such as 15m, 1h or 1d; found if not given.",
-            rich_help_panel=_COLUMNS,
-        ),
-    ] = None,
-    context: Annotated[
-        int | None,
-        typer.Option(min=1, help="Steps of history a forecast sees.", rich_help_panel=_MODEL),
-    ] = None,
-    mode: Annotated[
-        Mode | None,
-        typer.Option(help="full trains the Mamba, base does not.", rich_help_panel=_MODEL),
-    ] = None,
-    max_time: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="Most seconds of training.", rich_help_panel=_MODEL),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Makes the fit repeatable.", rich_help_panel=_MODEL)
-    ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            help="Use this saved fit and fit nothing.",
-            exists=True,
-            dir_okay=False,
-            rich_help_panel=_MODEL,
-        ),
-    ] = None,
+    file: _File,
+    horizon: _Horizon = None,
+    out: _Out = None,
+    plot: _Plot = None,
+    level: _Level = None,
+    save: _Save = None,
+    id_col: _IdCol = None,
+    time_col: _TimeCol = None,
+    target: _Target = None,
+    freq: _Freq = None,
+    context: _Context = None,
+    mode: _Mode = None,
+    max_time: _MaxTime = None,
+    seed: _Seed = None,
+    model: _Model = None,
 ) -> None:
     """Forecast the series in FILE.
 

@@ -1,5 +1,6 @@
 """Tables from and to files, by the ending of their names."""
 
+import gzip
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -157,11 +158,20 @@ def _reader(path: Path) -> Callable[[Path], pl.DataFrame]:
 
 
 def _read_text(path: Path, separator: str) -> pl.DataFrame:
-    frame = pl.read_csv(path, separator=separator, infer_schema_length=None)
-    if frame.width == 1 and separator == "," and ";" in frame.columns[0]:
-        # What spreadsheets call CSV wherever the comma is the decimal mark.
-        return pl.read_csv(path, separator=";", infer_schema_length=None, decimal_comma=True)
-    return frame
+    header = _first_line(path)
+    # What spreadsheets call CSV wherever the comma is the decimal mark.
+    foreign = separator == "," and ";" in header and "," not in header
+    return pl.read_csv(
+        path,
+        separator=";" if foreign else separator,
+        decimal_comma=foreign,
+        infer_schema_length=None,
+    )
+
+
+def _first_line(path: Path) -> str:
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        return file.readline().decode(errors="replace")
 
 
 def _mend(column: pl.Series) -> pl.Series:

@@ -55,7 +55,7 @@ def forecast_values(
 
 
 def origins(store: WindowStore, elapsed: np.ndarray, step: int) -> Windows:
-    """Return windows every ``step`` steps of each series, the first ``elapsed`` steps after its start.
+    """Return windows every ``step`` steps of each series, the first ``elapsed`` steps in.
 
     The last of them may reach beyond the end of its series.
 

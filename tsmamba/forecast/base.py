@@ -2,8 +2,8 @@
 
 A forecast is a linear map of the normalised recent window, at full rate, and of means over
 stretches of the far past. There is no bias and no level feature: both fit the training years and
-mislead in later ones. The penalty is chosen by cross-validation over blocks of time; the folds cost nothing
-beyond the fit, because the normal equations of a fold are a difference of sums over blocks.
+mislead in later ones. The penalty is chosen by cross-validation over blocks of time; the folds cost
+nothing beyond the fit, because the normal equations of a fold are a difference of block sums.
 """
 
 from collections.abc import Callable
@@ -23,6 +23,7 @@ _BATCH = 4096
 N_BLOCKS = 4
 PENALTIES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 _FALLBACK_PENALTY = 1e-1
+_LEAST_TO_CHOOSE = 32  # windows
 
 
 @dataclass(frozen=True)
@@ -189,11 +190,13 @@ def _choose_penalty(
 ) -> BaseFit:
     """Choose the penalty of each step by the error on left-out blocks, and solve with it."""
     horizon = total.cross.shape[1]
-    if any(block.count == 0 for block in blocks):  # too short to leave a block out
+    if sum(block.count > 0 for block in blocks) < 2:  # too short to leave a block out
         weights = total.solve(_FALLBACK_PENALTY).float()
         return BaseFit(weights, weights.expand(N_BLOCKS, -1, -1), torch.full((horizon,), 0.1))
+    # A handful of windows tells no penalty from another; the strongest does the least harm.
+    penalties = PENALTIES if inner.count >= _LEAST_TO_CHOOSE else PENALTIES[-1:]
     folds = [inner.plus(block, -1) for block in blocks]
-    solutions = torch.stack([torch.stack([f.solve(p) for f in folds]) for p in PENALTIES])
+    solutions = torch.stack([torch.stack([f.solve(p) for f in folds]) for p in penalties])
     errors = torch.stack(
         [
             torch.stack([b.error(w) for b, w in zip(blocks, per_fold, strict=True)]).sum(0)
@@ -205,9 +208,9 @@ def _choose_penalty(
     fold_weights = solutions[best, :, :, steps].permute(1, 2, 0)
     weights = torch.empty_like(fold_weights[0])
     for index in best.unique().tolist():
-        weights[:, best == index] = total.solve(PENALTIES[index])[:, best == index]
-    penalties = torch.tensor(PENALTIES)[best]
-    return BaseFit(weights.float(), fold_weights.float().contiguous(), penalties)
+        weights[:, best == index] = total.solve(penalties[index])[:, best == index]
+    chosen = torch.tensor(penalties)[best]
+    return BaseFit(weights.float(), fold_weights.float().contiguous(), chosen)
 
 
 def _smooth(errors: Tensor, reach: int = 12) -> Tensor:

@@ -1,6 +1,7 @@
 """Quantiles of forecast errors on windows that the model was not fitted on."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -11,6 +12,8 @@ from tsmamba.forecast.base import Level
 
 N_LEVELS = 201  # quantiles are kept at 0, 0.005, ..., 1
 _ENOUGH = 400
+_POWERS = (1.0, 0.5, 0.0)
+_JUDGED_LEVELS = (0.05, 0.25, 0.75, 0.95)
 _MOST_WINDOWS = 2048
 _BATCH = 256
 
@@ -18,14 +21,40 @@ _BATCH = 256
 Forecaster = Callable[[Windows], tuple[Tensor, Level]]
 
 
-@torch.no_grad()
-def residual_quantiles(
-    store: WindowStore, windows: Windows, horizon: int, forecast: Forecaster
-) -> Tensor:
-    """Return quantiles of the errors of each step in units of a window's level.
+@dataclass(frozen=True)
+class Residuals:
+    """Quantiles of errors, in units of a power of a window's scale.
 
-    Added to a forecast they give split-conformal intervals, of a width that follows the scale of
-    the recent window.
+    Errors grow with the scale of the recent window in some data and not in others, so the power,
+    0, 1/2 or 1, is chosen by the quantiles' own loss.
+    """
+
+    quantiles: Tensor  # (levels, H), not falling along the levels
+    power: float
+
+    def quantile(self, q: float, scale: Tensor) -> Tensor:
+        """Return what to add to a forecast for a quantile of it, shape (n, H).
+
+        Parameters
+        ----------
+        q : float in (0, 1)
+            The quantile.
+        scale : Tensor of shape (n, 1)
+            Scale of each window.
+        """
+        place = q * (N_LEVELS - 1)
+        low = min(int(place), N_LEVELS - 2)
+        residual = torch.lerp(self.quantiles[low], self.quantiles[low + 1], place - low)
+        return residual * scale**self.power
+
+
+@torch.no_grad()
+def calibrate(
+    store: WindowStore, windows: Windows, horizon: int, forecast: Forecaster
+) -> Residuals:
+    """Return quantiles of the errors of each step on windows the forecast was not fitted on.
+
+    Added to a forecast they give split-conformal intervals.
 
     Parameters
     ----------
@@ -38,18 +67,32 @@ def residual_quantiles(
 
     Returns
     -------
-    Tensor of shape (levels, H)
-        Not falling along the levels.
+    Residuals
+        By step and level.
     """
-    errors = []
+    errors, scales = [], []
     for part in windows.thinned(_MOST_WINDOWS).batches(_BATCH):
         normalised, level = forecast(part)
         values, observed = store.future(part, horizon)
-        error = level.normalise(values) - normalised
-        errors.append(torch.where(observed, error, torch.nan))
-    pooled = _pooled(torch.cat(errors))
-    quantiles = torch.nanquantile(pooled, torch.linspace(0, 1, N_LEVELS), dim=0)
-    return torch.nan_to_num(quantiles)
+        errors.append(torch.where(observed, values - level.restore(normalised), torch.nan))
+        scales.append(level.scale)
+    error, scale = torch.cat(errors), torch.cat(scales)
+    levels = torch.linspace(0, 1, N_LEVELS)
+    candidates = []
+    for power in _POWERS:
+        quantiles = torch.nanquantile(_pooled(error / scale**power), levels, dim=0)
+        residuals = Residuals(torch.nan_to_num(quantiles), power)
+        candidates.append((_pinball(error, scale, residuals), residuals))
+    return min(candidates, key=lambda candidate: candidate[0])[1]
+
+
+def _pinball(error: Tensor, scale: Tensor, residuals: Residuals) -> float:
+    """Return the quantile loss averaged over a few levels."""
+    total = 0.0
+    for q in _JUDGED_LEVELS:
+        away = error - residuals.quantile(q, scale)
+        total += float(torch.maximum(q * away, (q - 1) * away).nanmean())
+    return total
 
 
 def _pooled(errors: Tensor) -> Tensor:

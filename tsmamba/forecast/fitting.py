@@ -11,7 +11,7 @@ from torch import Tensor
 from tsmamba.data.clock import Clock
 from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.forecast.base import BaseFit, Level, blocks_of, features, fit_base
-from tsmamba.forecast.calibration import Forecaster, residual_quantiles
+from tsmamba.forecast.calibration import Forecaster, calibrate
 from tsmamba.forecast.correction import Correction, Split, assemble, split_windows
 from tsmamba.forecast.defaults import Plan
 from tsmamba.forecast.model import ForecastModel
@@ -94,7 +94,7 @@ class Fitting:
         # A corrector has seen its training windows; the folds of the base have seen none of theirs.
         unseen = fitted_on if corrector is None else split.validation
         forecast = self._out_of_sample(base, corrector, gate)
-        residuals = residual_quantiles(self.store, unseen, plan.horizon, forecast)
+        residuals = calibrate(self.store, unseen, plan.horizon, forecast)
         report["seconds"] = time.perf_counter() - started
         cycles = self.clock.cycles
         return ForecastModel(plan.context, base.weights, residuals, corrector, gate, cycles), report

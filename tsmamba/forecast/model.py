@@ -9,7 +9,7 @@ from torch import Tensor
 from tsmamba.data.clock import Clock
 from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.forecast.base import Context, Level, features
-from tsmamba.forecast.calibration import N_LEVELS
+from tsmamba.forecast.calibration import Residuals
 from tsmamba.forecast.correction import assemble
 from tsmamba.forecast.network import Corrector, CorrectorConfig
 
@@ -23,14 +23,11 @@ class Forecast:
 
     point: Tensor  # (n, H)
     scale: Tensor  # (n, 1)
-    residuals: Tensor  # (levels, H), in units of the scale
+    residuals: Residuals
 
     def quantile(self, q: float) -> Tensor:
         """Return a quantile of each step, shape (n, H); it never falls with ``q``."""
-        place = q * (N_LEVELS - 1)
-        low = min(int(place), N_LEVELS - 2)
-        residual = torch.lerp(self.residuals[low], self.residuals[low + 1], place - low)
-        return self.point + residual * self.scale
+        return self.point + self.residuals.quantile(q, self.scale)
 
 
 @dataclass(frozen=True)
@@ -43,8 +40,8 @@ class ForecastModel:
         What the base sees.
     weights : Tensor of shape (F, H)
         The base.
-    residuals : Tensor of shape (levels, H)
-        From `residual_quantiles`.
+    residuals : Residuals
+        What intervals are made of.
     corrector : Corrector, optional
         The correction, where it proved its gain.
     gate : Tensor of shape (H,)
@@ -55,7 +52,7 @@ class ForecastModel:
 
     context: Context
     weights: Tensor
-    residuals: Tensor
+    residuals: Residuals
     corrector: Corrector | None
     gate: Tensor
     cycles: tuple[tuple[float, int], ...]
@@ -104,8 +101,13 @@ class ForecastModel:
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Return settings and tensors for a model file."""
-        tensors = {"weights": self.weights, "residuals": self.residuals, "gate": self.gate}
-        settings: dict[str, Any] = {"context": asdict(self.context), "cycles": self.cycles}
+        tensors = {"weights": self.weights, "residuals": self.residuals.quantiles}
+        tensors["gate"] = self.gate
+        settings: dict[str, Any] = {
+            "context": asdict(self.context),
+            "cycles": self.cycles,
+            "residual_power": self.residuals.power,
+        }
         if self.corrector is not None:
             settings["corrector"] = asdict(self.corrector.config)
             state = self.corrector.state_dict()
@@ -128,7 +130,7 @@ class ForecastModel:
         return cls(
             context=Context(**settings["context"]),
             weights=tensors["weights"],
-            residuals=tensors["residuals"],
+            residuals=Residuals(tensors["residuals"], settings["residual_power"]),
             corrector=corrector,
             gate=tensors["gate"],
             cycles=tuple((float(period), int(n)) for period, n in settings["cycles"]),

@@ -1,6 +1,22 @@
 """The knobs of training, as a nested estimator."""
 
+from numbers import Integral, Real
+
 from sklearn.base import BaseEstimator
+
+from tsmamba.errors import ParameterError
+
+# What each knob accepts: its kind, its least value, whether that is accepted itself, and the end.
+_ACCEPTED: dict[str, tuple[type, float, bool, float]] = {
+    "max_steps": (Integral, 0, True, float("inf")),
+    "max_time": (Real, 0, False, float("inf")),
+    "batch_size": (Integral, 1, True, float("inf")),
+    "lr": (Real, 0, False, float("inf")),
+    "weight_decay": (Real, 0, True, float("inf")),
+    "ema_decay": (Real, 0, True, 1),
+    "clip_norm": (Real, 0, False, float("inf")),
+    "eval_every": (Integral, 1, True, float("inf")),
+}
 
 
 class Training(BaseEstimator):
@@ -56,3 +72,28 @@ class Training(BaseEstimator):
         self.ema_decay = ema_decay
         self.clip_norm = clip_norm
         self.eval_every = eval_every
+
+    def check(self) -> None:
+        """Refuse knobs out of range, before any work.
+
+        Raises
+        ------
+        ParameterError
+            Naming the knob, what came and what is accepted.
+
+        Examples
+        --------
+        >>> Training(max_steps=10).check()
+        """
+        for name, (kind, least, included, end) in _ACCEPTED.items():
+            value = getattr(self, name)
+            if name == "max_time" and value is None:
+                continue
+            whole = kind is Integral
+            usable = isinstance(value, kind) and not isinstance(value, bool)
+            if usable and least <= value < end and (included or value > least):
+                continue
+            number = "a whole number" if whole else "a number"
+            bound = f"of at least {least}" if included else f"above {least}"
+            below = "" if end == float("inf") else f" and below {end}"
+            raise ParameterError(f"training: {name}={value!r}; pass {number} {bound}{below}")

@@ -16,14 +16,16 @@ def causal_conv1d_reference(
     reverse: bool,
 ) -> Tensor:
     """Return the filtered sequence, shape (B, L, D)."""
-    if x.numel() == 0:  # F.conv1d wants a step and a channel
-        return torch.zeros_like(x)
     if mask is not None:
         x = torch.where(mask[..., None], x, 0.0)
     if reverse:
         x = x.flip(1)
+    length = x.shape[1]
     padded = torch.cat([initial_state, x], dim=1)  # (B, W - 1 + L, D)
-    out = F.conv1d(padded.mT, weight.unsqueeze(1), bias, groups=x.shape[2]).mT
+    # Not F.conv1d, which refuses to filter no steps or no channels.
+    taps = [weight[:, j] * padded[:, j : j + length] for j in range(weight.shape[1])]
+    out = torch.stack(taps).sum(0)
+    out = out if bias is None else out + bias
     out = F.silu(out) if silu else out
     if reverse:
         out = out.flip(1)

@@ -161,8 +161,7 @@ def selective_scan(
     out_dtype, dtype = u.dtype, compute_dtype(u)
     u, delta, A, B, C = (x.to(dtype) for x in (u, delta, A, B, C))
     D, z, delta_bias, initial_state, delta_scale = (
-        None if x is None else x.to(dtype)
-        for x in (D, z, delta_bias, initial_state, delta_scale)
+        None if x is None else x.to(dtype) for x in (D, z, delta_bias, initial_state, delta_scale)
     )
     if choose("selective_scan", u, backend) == "native":
         out, final_state = selective_scan_native(

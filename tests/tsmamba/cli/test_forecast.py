@@ -1,0 +1,226 @@
+import datetime as dt
+import io
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import tsmamba
+from tsmamba.cli import app
+from tsmamba.errors import FrameWarning
+
+START = dt.datetime(2024, 1, 1)
+QUICK = ("--mode", "base", "--horizon", "24")
+
+
+def series(steps: int = 600, name: str | None = None) -> pl.DataFrame:
+    t = np.arange(steps)
+    noise = np.random.default_rng(0).normal(0, 0.1, steps)
+    frame = pl.DataFrame(
+        {
+            "ds": [START + dt.timedelta(hours=int(step)) for step in t],
+            "y": 10 + np.sin(2 * np.pi * t / 24) + noise,
+        }
+    )
+    return frame if name is None else frame.insert_column(0, pl.lit(name).alias("unique_id"))
+
+
+@pytest.fixture
+def tsmamba_forecast():
+    """Run `tsmamba forecast` with arguments."""
+    return lambda *arguments: CliRunner().invoke(app, ["forecast", *map(str, arguments)])
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    path = tmp_path / "load.parquet"
+    series().write_parquet(path)
+    return path
+
+
+def csv_of(done) -> pl.DataFrame:
+    assert done.exit_code == 0, done.stderr
+    return pl.read_csv(io.StringIO(done.stdout), try_parse_dates=True)
+
+
+def test_head_and_summary_are_shown(tsmamba_forecast, parquet: Path) -> None:
+    done = tsmamba_forecast(parquet, *QUICK)
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr == ""
+    for words in ("lo-90", "and 18 more rows", "2024-01-26 00:00:00", "24 steps", "mode='base'"):
+        assert words in done.stdout
+    facts = dict(line.split(None, 1) for line in done.stdout.splitlines()[-9:])
+    assert (facts["series"].strip(), facts["rows"].strip()) == ("1", "600")
+    assert facts["frequency"].strip() == "1h"
+
+
+def test_out_dash_gives_csv_alone_on_stdout(tsmamba_forecast, parquet: Path) -> None:
+    done = tsmamba_forecast(parquet, *QUICK, "--out", "-", "--level", 80, "--level", 97.5)
+    frame = csv_of(done)
+    assert frame.columns == [
+        "ds",
+        "MambaForecaster",
+        "MambaForecaster-lo-97.5",
+        "MambaForecaster-lo-80",
+        "MambaForecaster-hi-80",
+        "MambaForecaster-hi-97.5",
+    ]
+    assert frame.height == 24
+    assert frame["ds"][0] == START + dt.timedelta(hours=600)
+    assert "frequency" in done.stderr
+
+
+def test_the_library_gives_the_same_numbers(tsmamba_forecast, parquet: Path) -> None:
+    frame = csv_of(tsmamba_forecast(parquet, *QUICK, "--out", "-"))
+    expected = tsmamba.MambaForecaster(24, mode="base").fit(series()).predict()
+    np.testing.assert_allclose(frame["MambaForecaster"], expected["MambaForecaster"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "arrow", "jsonl"])
+def test_the_forecast_is_written_by_the_ending(
+    tsmamba_forecast, parquet: Path, tmp_path: Path, suffix: str
+) -> None:
+    out = tmp_path / f"forecast.{suffix}"
+    done = tsmamba_forecast(parquet, *QUICK, "--out", out)
+    assert done.exit_code == 0, done.stderr
+    assert "forecast in" in done.stdout
+    readers = {
+        "csv": pl.read_csv,
+        "tsv": lambda path: pl.read_csv(path, separator="\t"),
+        "parquet": pl.read_parquet,
+        "arrow": pl.read_ipc,
+        "jsonl": pl.read_ndjson,
+    }
+    assert readers[suffix](out).height == 24
+
+
+def test_the_only_columns_that_fit_are_taken_with_a_note(tsmamba_forecast, tmp_path: Path) -> None:
+    path = tmp_path / "load.csv"
+    series().rename({"ds": "timestamp", "y": "load"}).write_csv(path)
+    done = tsmamba_forecast(path, *QUICK, "--out", "-")
+    assert csv_of(done).columns[0] == "timestamp"
+    assert f"note: no column 'ds' in {path}: taking 'timestamp' as the time" in done.stderr
+    assert f"note: no column 'y' in {path}: taking 'load' as the values" in done.stderr
+
+
+def test_several_series_and_targets(tsmamba_forecast, tmp_path: Path) -> None:
+    path = tmp_path / "wide.parquet"
+    frame = pl.concat([series(name="a"), series(name="b")]).rename({"unique_id": "site"})
+    frame.with_columns(heat=-pl.col("y")).write_parquet(path)
+    columns = ("--id-col", "site", "--target", "y", "--target", "heat")
+    frame = csv_of(tsmamba_forecast(path, *QUICK, *columns, "--out", "-"))
+    assert frame.height == 2 * 2 * 24
+    assert frame.columns[:3] == ["site", "ds", "target"]
+
+
+def test_a_picture_is_drawn(tsmamba_forecast, parquet: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    done = tsmamba_forecast(parquet, *QUICK, "--plot", tmp_path / "out.png")
+    assert done.exit_code == 0, done.stderr
+    assert (tmp_path / "out.png").stat().st_size > 10_000
+
+
+def test_a_saved_model_forecasts_again(tsmamba_forecast, parquet: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model.tsm"
+    first = csv_of(tsmamba_forecast(parquet, *QUICK, "--save", model, "--out", "-"))
+    again = csv_of(tsmamba_forecast(parquet, "--model", model, "--out", "-"))
+    assert again.columns == first.columns
+    assert again["ds"].equals(first["ds"])
+    np.testing.assert_allclose(again.drop("ds"), first.drop("ds"), rtol=1e-5)
+
+
+def test_a_saved_model_refuses_the_flags_of_a_fit(tsmamba_forecast, parquet, tmp_path) -> None:
+    model = tmp_path / "model.tsm"
+    model.touch()
+    done = tsmamba_forecast(parquet, "--model", model, "--seed", 3, "--target", "y")
+    assert done.exit_code == 2
+    assert done.stderr == (
+        f"error: --seed, --id-col, --time-col, --target cannot go with --model: {model} keeps its "
+        "own settings; leave one or the other out\n"
+    )
+
+
+def test_a_damaged_model_is_one_message(tsmamba_forecast, parquet: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model.tsm"
+    model.write_bytes(b"not a model")
+    done = tsmamba_forecast(parquet, "--model", model)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_training_stops_by_the_clock(tsmamba_forecast, parquet: Path) -> None:
+    done = tsmamba_forecast(
+        parquet, "--horizon", 12, "--context", 96, "--max-time", 0.2, "--seed", 0, "--out", "-"
+    )
+    assert csv_of(done).height == 12
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--horizon", 5000], "too few to learn a forecast of 5000"),
+        (["--level", 100], "a level is in percent"),
+        (["--freq", "hourly"], "freq='hourly' is not a frequency"),
+        (["--target", "load"], "has no column 'load', which --target names; columns: ds (Date"),
+        (["--out", "forecast.xlsx"], "the name must end with one of .csv, "),
+        (["--out", "no/such/folder.csv"], "there is no folder no/such"),
+        (["--plot", "no/such/folder.png"], "there is no folder no/such"),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
+)
+def test_a_refusal_is_one_message_and_exit_code_two(
+    tsmamba_forecast, parquet: Path, arguments: list, message: str
+) -> None:
+    done = tsmamba_forecast(parquet, "--mode", "base", *arguments)
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--bad"], ["--mode", "fast"], ["--horizon", "0"], ["--model", "absent.tsm"]]
+)
+def test_a_bad_flag_is_exit_code_two(tsmamba_forecast, parquet: Path, arguments: list) -> None:
+    assert tsmamba_forecast(parquet, *arguments).exit_code == 2
+
+
+def test_an_absent_file_is_exit_code_two(tsmamba_forecast) -> None:
+    assert tsmamba_forecast("absent.csv").exit_code == 2
+
+
+def test_an_error_that_nobody_foresaw_is_not_hidden(
+    tsmamba_forecast, parquet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self, df, **options):
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr(tsmamba.MambaForecaster, "fit", fail)
+    assert isinstance(tsmamba_forecast(parquet, *QUICK).exception, ZeroDivisionError)
+
+
+def test_a_repair_is_a_warning_in_one_line(tsmamba_forecast, tmp_path: Path) -> None:
+    path = tmp_path / "unsorted.parquet"
+    series().reverse().write_parquet(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FrameWarning)
+        done = tsmamba_forecast(path, *QUICK, "--out", "-")
+    assert csv_of(done).height == 24
+    assert done.stderr.startswith("warning: ")
+    assert "FrameWarning" not in done.stderr
+
+
+def test_a_picture_without_matplotlib_is_refused_before_the_fit(
+    tsmamba_forecast, parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = tsmamba_forecast(parquet, *QUICK, "--plot", tmp_path / "out.png")
+    assert done.exit_code == 2
+    assert 'pip install "tsmamba[plot]"' in done.stderr
