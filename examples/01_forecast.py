@@ -29,7 +29,7 @@ output.mkdir(exist_ok=True)
 console = Console()
 
 # %% Fit on everything but the last year.
-load = load_pjm_load().upsample("ds", every="1h").select("ds", pl.col("y").forward_fill())
+load = load_pjm_load().upsample("ds", every="1h").select(pl.all().forward_fill())
 train = load.head(load.height - TEST_HOURS)
 if quick:
     train = train.tail(12_000)
@@ -89,7 +89,7 @@ forecast = window.drop("cutoff", "y")
 plot_forecast(
     history,
     forecast,
-    truth=window.select("ds", "y"),
+    truth=window.select("unique_id", "ds", "y"),
     history_steps=10 * 24,
     path=output / "forecast.png",
 )

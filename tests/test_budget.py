@@ -71,6 +71,11 @@ def is_device_kernel(node: Function) -> bool:
     return "triton.jit" in decorators(node)
 
 
+def is_command(node: Function) -> bool:
+    """Every option of a command is a parameter."""
+    return "app.command" in decorators(node)
+
+
 def is_overload(node: Function) -> bool:
     return not decorators(node).isdisjoint({"overload", "typing.overload"})
 
@@ -108,7 +113,7 @@ def wide_signatures(module: Module) -> Iterator[str]:
     """
     for node in module.functions():
         count = len(parameters(node))
-        if count <= PARAMETERS or module.is_op:
+        if count <= PARAMETERS or module.is_op or is_command(node):
             continue
         positional = len(node.args.posonlyargs) + len(node.args.args) - 1
         if (

@@ -1,7 +1,26 @@
 """Forecasts for long series on Mamba networks, behind a scikit-learn interface."""
 
-from tsmamba.forecast import MambaForecaster
-from tsmamba.training import Training
+import importlib
+import typing
+
+if typing.TYPE_CHECKING:
+    from tsmamba.forecast import MambaForecaster
+    from tsmamba.training import Training
 
 __all__ = ["MambaForecaster", "Training"]
 __version__ = "0.1.0"
+
+# Loaded at first use: `tsmamba --help` must not wait for torch.
+_HOMES = {"MambaForecaster": "tsmamba.forecast", "Training": "tsmamba.training"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

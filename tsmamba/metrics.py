@@ -61,7 +61,9 @@ def naive_scale(y: ArrayLike, season: int) -> float:
     differences = np.abs(values[lag:] - values[:-lag])
     differences = differences[~np.isnan(differences)]
     scale = float(differences.mean()) if differences.size else 0.0
-    return scale if scale > 0 else float(np.finfo(np.float32).eps)
+    largest = float(np.nanmax(np.abs(values))) if differences.size else 0.0
+    # Below this a difference is rounding of values that were stored in single precision.
+    return max(scale, float(np.finfo(np.float32).eps) * (largest or 1.0))
 
 
 def coverage(y: ArrayLike, low: ArrayLike, high: ArrayLike) -> float:
@@ -75,7 +77,7 @@ def coverage(y: ArrayLike, low: ArrayLike, high: ArrayLike) -> float:
     Returns
     -------
     float
-        From 0 to 1; compare it with the nominal level.
+        From 0 to 1; compare it with the nominal level. NaN when no value is left.
 
     Examples
     --------
@@ -84,4 +86,5 @@ def coverage(y: ArrayLike, low: ArrayLike, high: ArrayLike) -> float:
     """
     values = np.asarray(y, dtype=float)
     inside = (values >= np.asarray(low, dtype=float)) & (values <= np.asarray(high, dtype=float))
-    return float(inside[~np.isnan(values)].mean())
+    inside = inside[~np.isnan(values)]
+    return float(inside.mean()) if inside.size else float("nan")

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -43,18 +44,24 @@ def save_model(
         If the folder does not exist or cannot be written.
     """
     target = Path(path)
-    contiguous = {name: x.detach().cpu().contiguous() for name, x in sorted(tensors.items())}
+    # Clones, because safetensors refuses tensors that share memory.
+    contiguous = {
+        name: x.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, x in sorted(tensors.items())
+    }
     header = {
         "format_version": str(FORMAT_VERSION),
         "kind": kind,
-        "settings": json.dumps(settings, sort_keys=True),
+        "settings": json.dumps(settings, sort_keys=True, default=_plain),
     }
     header["sha256"] = _digest(header, contiguous)
     data = save(contiguous, metadata=header)
     try:
-        with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
-            file.write(data)
-        Path(file.name).replace(target)
+        # Beside the target, so that the last step is a rename, and with the rights of a new file.
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".saving-") as folder:
+            whole = Path(folder) / "model"
+            whole.write_bytes(data)
+            whole.replace(target)
     except OSError as error:
         raise ModelFileError(f"cannot write {str(target)!r}: {error.strerror}") from error
 
@@ -105,6 +112,13 @@ def load_model(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any],
     if header.get("kind") != kind:
         raise ModelFileError(f"{name} holds a {header.get('kind')}; load it with that class")
     return json.loads(header["settings"]), tensors
+
+
+def _plain(value: Any) -> Any:
+    """Give numbers and arrays of numpy, which users pass as parameters, as JSON types."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{value!r} cannot be saved; give parameters as plain numbers, text and lists")
 
 
 def _digest(header: dict[str, str], tensors: dict[str, Tensor]) -> str:

@@ -109,7 +109,7 @@ class Conv {
     auto padded = scratch<V>(span);  // grad_pre from begin - reach to end + reach, zero outside
     Filter<Fixed> f(k.width), grad_f(k.width);
     if (!padded || !f.w || !grad_f.w) return TSM_OUT_OF_MEMORY;
-    V *grads = padded.get() + reach - begin;
+    const auto grad_at = [&](int64_t t) -> V & { return padded[t - begin + reach]; };
     for (int64_t d = 0; d < k.channels; d += W) {
       const int lanes = lanes_at(d);
       seat(f, batch, d, lanes, begin);
@@ -118,16 +118,16 @@ class Conv {
       for (int64_t i = 0; i < span; ++i) padded[i] = V{};
       for (int64_t t = begin; t < last; ++t) {
         V pre = f.next(input(batch, t, d, lanes));
-        grads[t] = grad_pre(batch, t, d, lanes, pre);
+        const V grad = grad_at(t) = grad_pre(batch, t, d, lanes, pre);
         if (t >= end) continue;
-        grad_f.bias += grads[t];
+        grad_f.bias += grad;
         TSM_UNROLL
-        for (int64_t j = 0; j < f.width; ++j) grad_f.w[j] += grads[t] * f.x[j];
+        for (int64_t j = 0; j < f.width; ++j) grad_f.w[j] += grad * f.x[j];
       }
       for (int64_t t = tile == 0 && k.grad_initial_state ? -reach : begin; t < end; ++t) {
         V grad_x{};
         TSM_UNROLL
-        for (int64_t j = 0; j < f.width; ++j) grad_x += f.w[j] * grads[t + f.width - 1 - j];
+        for (int64_t j = 0; j < f.width; ++j) grad_x += f.w[j] * grad_at(t + reach - j);
         if (t < 0) S::store(lane(k.grad_initial_state, state_row(batch, t) + d), grad_x, lanes);
         else S::store(row(k.grad_x, batch, t, d), skipped(batch, t) ? V{} : grad_x, lanes);
       }

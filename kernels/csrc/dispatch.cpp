@@ -14,9 +14,9 @@ Isa detect() {
   const char *asked = std::getenv("TSMAMBA_ISA");
   const bool fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool wide = fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
-  const auto may = [asked](const char *name) { return !asked || !std::strcmp(asked, name); };
-  if (asked && !std::strcmp(asked, "generic")) return Isa::generic;
-  if (wide && may("avx512")) return Isa::avx512;
+  const auto is = [asked](const char *name) { return asked && !std::strcmp(asked, name); };
+  if (is("generic")) return Isa::generic;
+  if (wide && !is("avx2")) return Isa::avx512;
   if (fma) return Isa::avx2;
 #endif
   return Isa::generic;

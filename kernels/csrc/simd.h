@@ -41,15 +41,36 @@ struct Simd {
   // the low bits of the sum; a polynomial gives 2^(x-k) and an integer add puts k in the exponent.
   // The constant term is exactly 1, so that a step of no time leaves a state as it is.
   static V exp2(V x) {
+    exp2<1>(&x);
+    return x;
+  }
+
+  // The same for Count vectors in place, stage by stage: the stages of one exponential wait for each
+  // other, and the processor's window is too short to find the next exponential by itself.
+  template <int Count>
+  static void exp2(V *x) {
     constexpr bool f32 = sizeof(T) == 4;
     constexpr T magic = f32 ? T(12582912.0) : T(6755399441055744.0);  // 1.5 * 2^(mantissa bits)
     // x >= -126 by its bits: as unsigned numbers they grow with the distance below zero, and an
     // integer minimum is one instruction where the compilers make two of a float maximum.
-    const I lowest = (I)splat(f32 ? T(-126) : T(-1022)), bits = (I)x;
-    x = (V)(bits < lowest ? bits : lowest);
-    V shifted = x + magic;
-    V f = x - (shifted - magic);
-    return (V)((I)poly_exp2(f) + ((I)shifted << (f32 ? 23 : 52)));
+    const I lowest = (I)splat(f32 ? T(-126) : T(-1022));
+    V shifted[Count], p[Count];
+    TSM_UNROLL
+    for (int j = 0; j < Count; ++j) x[j] = (V)((I)x[j] < lowest ? (I)x[j] : lowest);
+    TSM_UNROLL
+    for (int j = 0; j < Count; ++j) shifted[j] = x[j] + magic;
+    TSM_UNROLL
+    for (int j = 0; j < Count; ++j) x[j] = x[j] - (shifted[j] - magic);
+    constexpr int degree = f32 ? 5 : 13;
+    TSM_UNROLL
+    for (int j = 0; j < Count; ++j) p[j] = splat(exp2_term(degree));
+    TSM_UNROLL
+    for (int k = degree - 1; k >= 0; --k) {
+      TSM_UNROLL
+      for (int j = 0; j < Count; ++j) p[j] = p[j] * x[j] + exp2_term(k);
+    }
+    TSM_UNROLL
+    for (int j = 0; j < Count; ++j) x[j] = (V)((I)p[j] + ((I)shifted[j] << (f32 ? 23 : 52)));
   }
   static V exp(V x) { return exp2(x * T(1.4426950408889634)); }
 
@@ -61,9 +82,10 @@ struct Simd {
 
   // log(1 + y) for y in [0, 1], by 2 atanh(y / (2 + y)): keeps its relative accuracy at small y.
   static V log1p(V y) {
-    constexpr int terms = sizeof(T) == 4 ? 8 : 17;
-    V s = y / (y + T(2)), s2 = s * s, p = splat(T(1) / (2 * terms - 1));
-    for (int k = terms - 2; k >= 0; --k) p = p * s2 + T(1) / (2 * k + 1);
+    constexpr int terms = sizeof(T) == 4 ? 5 : 17;
+    V s = y / (y + T(2)), s2 = s * s, p = splat(atanh_term(terms - 1));
+    TSM_UNROLL
+    for (int k = terms - 2; k >= 0; --k) p = p * s2 + atanh_term(k);
     return T(2) * s * p;
   }
 
@@ -74,17 +96,17 @@ struct Simd {
   }
 
  private:
-  // In (0, 1]: the exponential that sigmoid and softplus can take without overflow at either end.
-  static V exp_neg_abs(V x) { return exp(x < 0 ? x : -x); }
+  // exp(-|x|), in (0, 1]: what sigmoid and softplus can take without overflow at either end.
+  static V exp_neg_abs(V x) { return exp((V)((I)x | (I)splat(T(-0.0)))); }
 
-  static V poly_exp2(V f) {
-    if constexpr (sizeof(T) == 4) {  // minimax with the constant fixed: relative error 9.1e-8
-      V p = f * T(1.32647273e-3) + T(9.67151299e-3);
-      p = p * f + T(5.55073358e-2);
-      p = p * f + T(2.40222424e-1);
-      p = p * f + T(6.93147004e-1);
-      return p * f + T(1);
-    } else {  // Taylor: the next term is below 5e-18
+  // Coefficients of 2^f on [-1/2, 1/2]: minimax with the constant fixed (relative error 9.1e-8), or
+  // Taylor (the next term is below 5e-18).
+  static constexpr T exp2_term(int k) {
+    if constexpr (sizeof(T) == 4) {
+      constexpr float c[] = {1.0f, 6.93147004e-1f, 2.40222424e-1f, 5.55073358e-2f, 9.67151299e-3f,
+                             1.32647273e-3f};
+      return c[k];
+    } else {
       constexpr double c[] = {1.0, 0.69314718055994530942, 0.24022650695910071233,
                               0.055504108664821579953, 0.0096181291076284771619,
                               0.0013333558146428443423, 1.540353039338160995e-4,
@@ -92,9 +114,18 @@ struct Simd {
                               1.0178086009239699728e-7, 7.0549116208011233299e-9,
                               4.4455382718708114976e-10, 2.5678435993488205142e-11,
                               1.3691488853904128881e-12};
-      V p = splat(T(c[13]));
-      for (int k = 12; k >= 0; --k) p = p * f + T(c[k]);
-      return p;
+      return c[k];
+    }
+  }
+
+  // Coefficients of atanh(s) / s in s^2 on [0, 1/9]: minimax with the constant fixed (relative error
+  // 4.5e-09), or Taylor.
+  static constexpr T atanh_term(int k) {
+    if constexpr (sizeof(T) == 4) {
+      constexpr float c[] = {1.0f, 0.333332092f, 0.200107634f, 0.140009031f, 0.140059933f};
+      return c[k];
+    } else {
+      return T(1) / (2 * k + 1);
     }
   }
 

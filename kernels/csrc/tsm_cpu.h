@@ -77,7 +77,7 @@ extern "C" {
 
 int32_t tsm_abi_version(void);
 /* "avx512", "avx2" or "generic": what this processor gets. TSMAMBA_ISA in the environment asks for
- * a lesser one; a greater one than the processor has is ignored. */
+ * a lesser one; other values are ignored. */
 const char *tsm_isa(void);
 
 int32_t tsm_selective_scan_fwd_f32(const tsm_scan_args *args);

@@ -100,7 +100,7 @@ class Clock:
         Tensor of shape (n, T, width), float32
             In [-1, 1].
         """
-        seconds = self.first[series][:, None] + steps * self.step
+        seconds = self.first[series][:, None] + steps.double() * self.step
         angles = [
             2 * pi * k * (seconds % period) / period
             for period, harmonics in self.cycles

@@ -173,19 +173,24 @@ def continued(history: Panel, following: Panel, context: int) -> tuple[Panel, np
     FrameError
         If a series was not fitted, or has no row after its history.
     """
-    end = history.lengths
-    old = panel_frame(history, np.maximum(end - context, 0), end)
-    new = panel_frame(following, np.zeros(len(following), dtype=np.int64), following.lengths)
     names = history.columns
-    new = new.cast({name: old.schema[name] for name in names.keys}, strict=False)
-    unknown = following.ids.filter(
-        ~following.ids.cast(history.ids.dtype, strict=False).is_in(history.ids.implode())
-    )
+    if names.id_given != following.columns.id_given:
+        fitted, given = ("with", "without") if names.id_given else ("without", "with")
+        raise FrameError(
+            f"the model was fitted on a frame {fitted} column {names.id_col!r} and this one comes "
+            f"{given} it; score rows of the fitted series, in the same form"
+        )
+    known = following.ids.cast(history.ids.dtype, strict=False).is_in(history.ids.implode())
+    unknown = following.ids.filter(~known.fill_null(value=False))
     if names.id_given and len(unknown):
         raise FrameError(
             f"series {unknown[0]!r} was not among the fitted ones; score frames that hold rows of "
             "fitted series only, or forecast new series with predict(df)"
         )
+    end = history.lengths
+    old = panel_frame(history, np.maximum(end - context, 0), end)
+    new = panel_frame(following, np.zeros(len(following), dtype=np.int64), following.lengths)
+    new = new.cast({name: old.schema[name] for name in names.keys}, strict=False)
     both = pl.concat([old, new]).unique(subset=list(names.keys), keep="last", maintain_order=True)
     keys = new.select(names.keys[:-1]).unique() if names.id_given else None
     if keys is not None:
@@ -232,6 +237,11 @@ def series_mase(panel: Panel, history: Panel, season: int, frame: pl.DataFrame) 
     -------
     float
         Below 1 is better than the seasonal naive forecast was in the history.
+
+    Raises
+    ------
+    FrameError
+        If no value came to compare with.
     """
     scale = pl.DataFrame(
         {
@@ -251,4 +261,10 @@ def series_mase(panel: Panel, history: Panel, season: int, frame: pl.DataFrame) 
         .group_by("id", "target")
         .agg((pl.col("error") / pl.col("scale")).mean())
     )
-    return float(per_series.get_column("error").mean())  # type: ignore[arg-type]
+    score = per_series.get_column("error").mean()
+    if not isinstance(score, float):
+        raise FrameError(
+            f"column {names.targets[0]!r} holds no value after the history of any series; score "
+            "rows that do"
+        )
+    return score

@@ -210,7 +210,7 @@ def _choose_penalty(
     for index in best.unique().tolist():
         weights[:, best == index] = total.solve(penalties[index])[:, best == index]
     chosen = torch.tensor(penalties)[best]
-    return BaseFit(weights.float(), fold_weights.float().contiguous(), chosen)
+    return BaseFit(weights.float().contiguous(), fold_weights.float().contiguous(), chosen)
 
 
 def _smooth(errors: Tensor, reach: int = 12) -> Tensor:

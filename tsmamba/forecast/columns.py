@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
+
+import numpy as np
 
 from tsmamba.errors import ParameterError
 
@@ -63,7 +66,7 @@ class Bands:
         if quantiles is not None:
             checked = _checked("quantiles", quantiles, 1, "[0.1, 0.5, 0.9]")
             return cls(tuple((f"{POINT}_ql{q:g}", q) for q in checked))
-        levels = _checked("level", level or (), 100, "[80, 90]")
+        levels = _checked("level", level, 100, "[80, 90]")
         lower = [(f"{POINT}-lo-{x:g}", (1 - x / 100) / 2) for x in reversed(levels)]
         upper = [(f"{POINT}-hi-{x:g}", (1 + x / 100) / 2) for x in levels]
         return cls((*lower, *upper))
@@ -71,9 +74,11 @@ class Bands:
 
 def _checked(name: str, given: Any, bound: int, example: str) -> list[float]:
     """Return sorted numbers strictly between 0 and ``bound``."""
+    if isinstance(given, np.ndarray):
+        given = given.tolist()
     numbers = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     for x in numbers:
-        if isinstance(x, bool) or not isinstance(x, int | float) or not 0 < x < bound:
+        if isinstance(x, bool) or not isinstance(x, Real) or not 0 < x < bound:
             hint = " (a level is in percent)" if name == "level" else ""
             raise ParameterError(
                 f"{name}={given!r} holds {x!r}; numbers lie strictly between 0 and {bound}"

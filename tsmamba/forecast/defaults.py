@@ -17,6 +17,7 @@ _MOST_WINDOWS = 40_000
 _CALENDAR_SEASONS = {"1d": 7, "1w": 52, "1mo": 12, "1q": 4, "1y": 1}
 _CLOCK_CYCLES = (86_400, 3_600, 60)
 _LEAST_AUTOCORRELATION = 0.3
+_LEAST_CHANGE = 1e-6  # of a standardised series; below it there is rounding only
 _DEFAULT_PATCH = 48
 
 
@@ -78,12 +79,15 @@ def _season_by_autocorrelation(panel: Panel) -> int:
     values = panel.values[panel.offsets[longest] : panel.offsets[longest + 1]]
     changes = np.nan_to_num(np.diff(values[-16 * MAX_CONTEXT :].astype(np.float64)))
     most = min(_LONGEST_SEASON, len(changes) // 3)
-    if most < 3 or not changes.any():
+    changes -= changes.mean() if changes.size else 0.0
+    if most < 3 or changes.std() < _LEAST_CHANGE:
         return 1
     spectrum = np.abs(np.fft.rfft(changes, 2 * len(changes))) ** 2
     correlation = np.fft.irfft(spectrum)[: most + 2]
     correlation /= correlation[0]
-    lags = np.arange(2, most + 1)
+    # Before it first falls below zero the correlation shows smoothness, not a season.
+    below = np.flatnonzero(correlation[: most + 1] < 0)
+    lags = np.arange(max(2, below[0]) if below.size else most + 1, most + 1)
     peak = (correlation[lags] >= correlation[lags - 1]) & (
         correlation[lags] >= correlation[lags + 1]
     )

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -415,10 +416,13 @@ class MambaForecaster(BaseEstimator):
         check_parameters(d_model=self.d_model, n_layers=self.n_layers, d_state=self.d_state)
         if self.mode not in _MODES:
             raise ParameterError(f"mode={self.mode!r}; pass one of {', '.join(map(repr, _MODES))}")
-        if not 0 <= self.dropout < 1:
+        check_parameters(least=0, random_state=self.random_state)
+        if not isinstance(self.dropout, Real) or not 0 <= self.dropout < 1:
             raise ParameterError(f"dropout={self.dropout!r}; pass a number from 0 to below 1")
         if self.training is not None and not isinstance(self.training, Training):
             raise ParameterError(f"training={self.training!r}; pass a tsmamba.Training or None")
+        if self.training is not None:
+            self.training.check()
         Bands.of(None, None, self.quantiles)
 
     def _read(self, df: Any, *, freq: str | int | Frequency | None, known: bool = False) -> Panel:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tsmamba.data.clock import Clock
 from tsmamba.data.windows import Windows, WindowStore
+from tsmamba.errors import SeriesTooShortError
 from tsmamba.forecast.base import BaseFit, Level, blocks_of, features, fit_base
 from tsmamba.forecast.calibration import Forecaster, calibrate
 from tsmamba.forecast.correction import Correction, Split, assemble, split_windows
@@ -69,12 +70,23 @@ class Fitting:
             The fit.
         report : dict
             What was used, what it gained and how long it took.
+
+        Raises
+        ------
+        SeriesTooShortError
+            If validation leaves nothing to train on.
         """
         started = time.perf_counter()
         plan = self.plan
         windows = self.store.windows(plan.context.recent, plan.horizon)
         split = split_windows(self.store, windows, plan.horizon, self.val_size)
         fitted_on = split.training if self.val_size else windows
+        if not len(fitted_on):
+            raise SeriesTooShortError(
+                f"val_size={self.val_size} leaves no window of {plan.context.recent} steps of "
+                f"history and {plan.horizon} steps of horizon to train on; the longest series has "
+                f"{int(self.store.offsets.diff().max())} steps: pass a smaller val_size"
+            )
         strided = fitted_on.select(torch.arange(0, len(fitted_on), plan.stride))
         base = fit_base(self.store, strided, plan.context, plan.horizon)
         report: dict[str, Any] = {

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tsmamba_kernels import _native
+from tsmamba_kernels.errors import KernelError
 
 # Steps between two saved states. A backward tile holds 2 * CHUNK * N vectors, which fit the
 # second-level cache; longer tiles save memory but spill it.
@@ -154,6 +155,8 @@ def _backward(
     )  # fmt: skip
     batch, length, channels = u.shape
     states = A.shape[1]
+    if chunk_states.shape[1] != -(-length // CHUNK):
+        raise KernelError("no states were saved for a backward pass; call with save_states=True")
     grad_out, grad_state = _native.rows(grad_out), _transposed(grad_final_state)
     rows = [u.new_empty(batch, length, channels) for _ in range(2)]
     grad_z, grad_scale = (
@@ -210,13 +213,18 @@ def _(
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     tensors, ctx.flags = inputs[:11], inputs[11:15]
     ctx.save_for_backward(output[2], *tensors)
-    ctx.set_materialize_grads(True)
-    if not inputs[15]:
-        ctx.flags = None
+    ctx.set_materialize_grads(False)
 
 
-def _autograd(ctx: Any, grad_out: Tensor, grad_state: Tensor, _: Tensor) -> tuple[Any, ...]:
+def _autograd(
+    ctx: Any, grad_out: Tensor | None, grad_state: Tensor | None, _: Tensor | None
+) -> tuple[Any, ...]:
     chunk_states, *tensors = ctx.saved_tensors
+    u, A = tensors[0], tensors[2]
+    if grad_out is None:
+        grad_out = torch.zeros_like(u)
+    if grad_state is None:
+        grad_state = u.new_zeros(u.shape[0], u.shape[2], A.shape[1])
     grads = _backward(grad_out, grad_state, chunk_states, *tensors, *ctx.flags)
     result: list[Tensor | None] = [None] * 16
     for position, grad in zip(_DIFFERENTIABLE, grads, strict=True):

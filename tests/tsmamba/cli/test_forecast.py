@@ -14,7 +14,7 @@ from tsmamba.cli import app
 from tsmamba.errors import FrameWarning
 
 START = dt.datetime(2024, 1, 1)
-QUICK = ("--mode", "base", "--horizon", "24")
+QUICK = ("--mode", "base", "--horizon", "24", "--context", "48")
 
 
 def series(steps: int = 600, name: str | None = None) -> pl.DataFrame:
@@ -76,7 +76,7 @@ def test_out_dash_gives_csv_alone_on_stdout(tsmamba_forecast, parquet: Path) -> 
 
 def test_the_library_gives_the_same_numbers(tsmamba_forecast, parquet: Path) -> None:
     frame = csv_of(tsmamba_forecast(parquet, *QUICK, "--out", "-"))
-    expected = tsmamba.MambaForecaster(24, mode="base").fit(series()).predict()
+    expected = tsmamba.MambaForecaster(24, mode="base", context_length=48).fit(series()).predict()
     np.testing.assert_allclose(frame["MambaForecaster"], expected["MambaForecaster"], rtol=1e-5)
 
 

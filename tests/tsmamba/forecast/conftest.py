@@ -1,0 +1,61 @@
+"""A small seasonal series and forecasters fitted on it once for all tests of a module."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tsmamba import MambaForecaster, Training
+from tsmamba_datasets import make_seasonal
+
+HORIZON = 24
+
+
+@pytest.fixture(scope="session")
+def seasonal():
+    """Two hourly series of different lengths."""
+    frame = make_seasonal(n_series=2, length=2_400, seed=1)
+    last = pl.col("unique_id") == frame["unique_id"][-1]
+    return frame.filter(~last | (pl.int_range(pl.len()).over("unique_id") < 1_800))
+
+
+@pytest.fixture(scope="session")
+def hourly():
+    """One short hourly series without ids."""
+    return make_seasonal(length=400, seed=2).drop("unique_id")
+
+
+@pytest.fixture(scope="session")
+def base():
+    """Return a function that makes a forecaster of the linear base alone."""
+
+    def make(horizon=HORIZON, **kwargs):
+        return MambaForecaster(horizon, mode="base", **kwargs)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def small():
+    """Return a function that makes a forecaster with a small corrector."""
+
+    def make(horizon=HORIZON, **kwargs):
+        kwargs = {"d_model": 8, "n_layers": 1, "d_state": 4, "random_state": 0} | kwargs
+        training = kwargs.pop("training", Training(max_steps=12, batch_size=32, eval_every=4))
+        return MambaForecaster(horizon, training=training, **kwargs)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def predictable():
+    """A series that a linear map of its past cannot forecast and a network can.
+
+    Every day is one of two shapes, and the sign of the product of two marks says which.
+    """
+    rng = np.random.default_rng(0)
+    marks = rng.choice([-1.0, 1.0], size=(500, 2))
+    day = np.zeros((500, 24))
+    day[:, 0], day[:, 6] = marks[:, 0] * 3, marks[:, 1] * 3
+    day[:, 12:] = (marks[:, 0] * marks[:, 1])[:, None] * 3
+    day += 0.1 * rng.normal(size=day.shape)
+    return pl.DataFrame({"ds": range(day.size), "y": day.ravel()})

@@ -1,0 +1,233 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import Ridge
+
+from tsmamba.data.windows import Windows
+from tsmamba.forecast.base import (
+    N_BLOCKS,
+    PENALTIES,
+    Context,
+    Level,
+    _smooth,
+    blocks_of,
+    features,
+    fit_base,
+)
+
+HORIZON = 5
+CONTEXT = Context(length=22, recent=12, width=5, count=2)
+
+
+def walk(length, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.sin(np.arange(length) / 4) + np.cumsum(rng.normal(size=length)) / 5
+
+
+def fitted(store, context=CONTEXT, horizon=HORIZON):
+    windows = store.windows(context.recent, horizon)
+    return windows, fit_base(store, windows, context, horizon)
+
+
+@pytest.fixture(scope="module")
+def store(make_store):
+    return make_store(walk(400), walk(300, seed=1))
+
+
+# What it sees
+
+
+def test_a_level_is_undone_by_restoring():
+    level = Level(torch.tensor([[3.0]]), torch.tensor([[0.5]]))
+    x = torch.randn(1, 7)
+    torch.testing.assert_close(level.restore(level.normalise(x)), x)
+
+
+def test_features_are_the_recent_window_and_means_of_the_far_past(store):
+    windows = store.windows(CONTEXT.recent, HORIZON)
+    inputs, level = features(store, windows, CONTEXT)
+    assert inputs.shape == (len(windows), CONTEXT.n_features)
+    row, origin = 50, int(windows.origin[50])
+    recent = store.values[origin - 12 : origin].numpy()
+    scale = np.sqrt(recent.var() + 0.1**2)
+    assert level.mean[row].item() == pytest.approx(recent.mean(), abs=1e-6)
+    assert level.scale[row].item() == pytest.approx(scale, rel=1e-5)
+    far = store.values[origin - 22 : origin - 12].numpy().reshape(2, 5).mean(1)
+    expected = (np.concatenate([recent, far]) - recent.mean()) / scale
+    np.testing.assert_allclose(inputs[row], expected, atol=1e-5)
+
+
+def test_a_past_before_the_series_is_zero(store):
+    first = Windows(torch.tensor([12]), torch.tensor([0]))
+    inputs, _ = features(store, first, CONTEXT)
+    assert (inputs[0, 12:] == 0).all()
+
+
+def test_a_flat_window_has_a_scale(make_store):
+    store = make_store(np.r_[np.zeros(30), np.ones(30)])
+    inputs, level = features(store, store.windows(12, 5), CONTEXT)
+    assert level.scale.min() > 0.09
+    assert inputs.isfinite().all()
+
+
+def test_adding_and_stretching_cancel_except_for_the_floor(make_store):
+    """Level and scale of a window leave only the shape."""
+    y = walk(200)
+    one, other = make_store(y), make_store(y * 250 - 3e4)
+    windows = one.windows(12, 5)
+    torch.testing.assert_close(
+        features(one, windows, CONTEXT)[0],
+        features(other, windows, CONTEXT)[0],
+        atol=1e-4,
+        rtol=1e-4,
+    )
+
+
+# Blocks of time
+
+
+def test_a_block_holds_all_targets_of_its_windows(store):
+    windows = store.windows(0, HORIZON)
+    blocks = blocks_of(store, windows, HORIZON)
+    for origin, series, block in zip(
+        windows.origin.tolist(), windows.series.tolist(), blocks.tolist(), strict=True
+    ):
+        begin, end = store.offsets[series : series + 2].tolist()
+        of_steps = {
+            int((origin + h - begin) * N_BLOCKS / (end - begin) + 1e-9) for h in range(HORIZON)
+        }
+        assert block == (of_steps.pop() if len(of_steps) == 1 else -1)
+
+
+# The solution
+
+
+def ridge(store, windows, penalties):
+    """The same weights by scikit-learn."""
+    inputs, level = features(store, windows, CONTEXT)
+    targets = level.normalise(store.future(windows, HORIZON)[0]).double().numpy()
+    x, weight = inputs.double().numpy(), (level.scale**1.5)[:, 0].double().numpy()
+    strength = 10 * np.diag((x.T * weight) @ x).mean()
+    columns = []
+    for step, penalty in enumerate(penalties.tolist()):
+        model = Ridge(alpha=penalty * strength, fit_intercept=False, solver="cholesky")
+        columns.append(model.fit(x, targets[:, step], weight).coef_)
+    return np.stack(columns, axis=1)
+
+
+def test_the_weights_are_those_of_a_weighted_ridge(store):
+    windows, fit = fitted(store)
+    expected = ridge(store, windows, fit.penalties)
+    np.testing.assert_allclose(fit.weights, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_each_fold_is_the_ridge_without_its_block(store):
+    windows, fit = fitted(store)
+    blocks = blocks_of(store, windows, HORIZON)
+    for number in range(N_BLOCKS):
+        rest = windows.select((blocks >= 0) & (blocks != number))
+        expected = ridge(store, rest, fit.penalties)
+        np.testing.assert_allclose(fit.fold_weights[number], expected, rtol=1e-3, atol=1e-4)
+
+
+class Perturbed:
+    """A store whose targets differ in one block while histories stay as they are."""
+
+    def __init__(self, store, block):
+        self._store, self._block = store, block
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def future(self, windows, horizon):
+        values, observed = self._store.future(windows, horizon)
+        inside = blocks_of(self._store, windows, horizon) == self._block
+        return torch.where(inside[:, None], values + torch.sin(3 * values), values), observed
+
+
+@pytest.mark.parametrize("block", range(N_BLOCKS))
+def test_a_fold_never_saw_a_target_of_its_block(store, monkeypatch, block):
+    # One penalty only: the choice among several is made on all blocks together.
+    monkeypatch.setattr("tsmamba.forecast.base.PENALTIES", PENALTIES[:1])
+    _, before = fitted(store)
+    _, after = fitted(Perturbed(store, block))
+    moved = (before.fold_weights - after.fold_weights).abs().amax((1, 2))
+    # Sums over all blocks less those of one leave the rounding of the sums behind.
+    assert moved[block] < 1e-5
+    assert (moved[torch.arange(N_BLOCKS) != block] > 1e-3).all()
+    assert (before.weights - after.weights).abs().max() > 1e-3
+
+
+def test_out_of_fold_forecasts_come_from_the_fold_of_the_block(store):
+    windows, fit = fitted(store)
+    inputs, _ = features(store, windows, CONTEXT)
+    block = blocks_of(store, windows, HORIZON)
+    got = fit.out_of_fold(block)(inputs)
+    for row in range(0, len(windows), 37):
+        expected = inputs[row] @ fit.fold_weights[max(0, int(block[row]))]
+        torch.testing.assert_close(got[row], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_missing_targets_do_not_count(make_store):
+    y = walk(400)
+    holed = y.copy()
+    holed[300:] = np.nan
+    holed[-1] = y[-1]
+    windows = make_store(y).windows(12, 5)
+    kept = windows.select(windows.origin + 5 <= 300)
+    store = make_store(holed)
+    few = fit_base(store, kept, CONTEXT, HORIZON)
+    wholly = windows.select((windows.origin + 5 <= 300) | (windows.origin >= 300))
+    wholly = wholly.select(wholly.origin + 5 < 400)
+    many = fit_base(store, wholly, CONTEXT, HORIZON)
+    torch.testing.assert_close(few.weights, many.weights, rtol=1e-4, atol=1e-5)
+
+
+# The choice of the penalty
+
+
+def test_noise_gets_a_heavier_penalty_than_a_clean_signal(make_store):
+    _, noise = fitted(make_store(np.random.default_rng(0).normal(size=1200)))
+    _, signal = fitted(make_store(np.sin(np.arange(1200) / 3)))
+    assert signal.penalties.max() < noise.penalties.min()
+
+
+def test_the_choice_is_that_of_least_error_on_left_out_blocks(store, monkeypatch):
+    windows, fit = fitted(store)
+    inputs, level = features(store, windows, CONTEXT)
+    targets = level.normalise(store.future(windows, HORIZON)[0])
+    blocks = blocks_of(store, windows, HORIZON)
+    inside = blocks >= 0
+    errors = []
+    for penalty in PENALTIES:
+        monkeypatch.setattr("tsmamba.forecast.base.PENALTIES", (penalty,))
+        _, one = fitted(store)
+        error = (one.out_of_fold(blocks)(inputs) - targets)[inside] ** 2
+        errors.append((error * level.scale[inside] ** 1.5).sum(0))
+    best = _smooth(torch.stack(errors)).argmin(0)
+    torch.testing.assert_close(fit.penalties, torch.tensor(PENALTIES)[best])
+
+
+def test_smoothing_keeps_constants_and_the_number_of_steps():
+    for steps in (1, 2, 9, 100):
+        errors = torch.full((3, steps), 2.0)
+        torch.testing.assert_close(_smooth(errors), errors)
+
+
+@pytest.mark.parametrize("length", [20, 45, 70, 130])
+def test_short_series_have_folds_where_two_blocks_hold_windows(make_store, length):
+    store = make_store(walk(length))
+    windows, fit = fitted(store)
+    assert fit.weights.isfinite().all()
+    assert fit.fold_weights.isfinite().all()
+    assert fit.fold_weights.shape == (N_BLOCKS, CONTEXT.n_features, HORIZON)
+    blocks = blocks_of(store, windows, HORIZON)
+    present = blocks[blocks >= 0].unique().tolist()
+    if len(present) > 1:
+        for number in present:
+            assert not torch.equal(fit.fold_weights[number], fit.weights)
+
+
+def test_constant_series_give_zero_weights(make_store):
+    _, fit = fitted(make_store(np.full(100, 7.0)))
+    assert (fit.weights == 0).all()

@@ -1,0 +1,201 @@
+import numpy as np
+import pytest
+import torch
+
+from tsmamba.data.clock import Clock
+from tsmamba.data.windows import WindowStore
+from tsmamba.forecast.base import N_BLOCKS, Context, blocks_of, fit_base
+from tsmamba.forecast.correction import GATES, Correction, assemble, split_windows
+from tsmamba.forecast.network import Corrector, CorrectorConfig
+from tsmamba.training import Training
+
+HORIZON = 6
+CONTEXT = Context(length=36, recent=24, width=6, count=2)
+CONFIG = CorrectorConfig(
+    history=36, horizon=HORIZON, patch=6, n_calendar=0, d_model=8, n_layers=1, d_state=4
+)
+
+
+@pytest.fixture(scope="module")
+def correction(make_panel):
+    rng = np.random.default_rng(0)
+    y = np.sin(np.arange(1_500) / 4) + 0.3 * rng.normal(size=1_500)
+    panel = make_panel(y, y[:900] + 3)
+    store = WindowStore(panel)
+    base = fit_base(store, store.windows(CONTEXT.recent, HORIZON), CONTEXT, HORIZON)
+    return Correction(store, Clock.of(panel), CONTEXT, base, CONFIG)
+
+
+def targets(windows, horizon=HORIZON):
+    steps = windows.origin[:, None] + torch.arange(horizon)
+    return set(steps.flatten().tolist())
+
+
+# The split
+
+
+@pytest.mark.parametrize("val_size", [0, HORIZON, 50, 400])
+@pytest.mark.parametrize("horizon", [1, HORIZON, 40])
+def test_no_target_is_on_both_sides(correction, val_size, horizon):
+    store = correction.store
+    split = split_windows(store, store.windows(24, horizon), horizon, val_size)
+    assert not targets(split.training, horizon) & targets(split.validation, horizon)
+
+
+def test_validation_has_a_part_of_every_block(correction):
+    store = correction.store
+    windows = store.windows(24, HORIZON)
+    split = split_windows(store, windows, HORIZON)
+    for part in (split.training, split.validation):
+        assert blocks_of(store, part, HORIZON).unique().tolist() == list(range(N_BLOCKS))
+    assert 0.03 < len(split.validation) / len(windows) < 1 / 8
+    assert len(split.training) > len(windows) / 2
+
+
+def test_a_validation_size_is_the_end_of_every_series(correction):
+    store = correction.store
+    split = split_windows(store, store.windows(24, HORIZON), HORIZON, 100)
+    ends = store.offsets[1:]
+    assert len(split.validation) == 2 * (100 - HORIZON + 1)
+    assert (ends[split.validation.series] - split.validation.origin <= 100).all()
+    assert (ends[split.training.series] - split.training.origin - HORIZON >= 100).all()
+
+
+# Batches
+
+
+def test_a_batch_is_in_units_of_the_levels(correction):
+    store = correction.store
+    windows = store.windows(24, HORIZON).thinned(9)
+    batch = assemble(
+        store, correction.clock, windows, CONTEXT, CONFIG, lambda inputs: inputs[:, :HORIZON]
+    )
+    torch.testing.assert_close(batch.history[:, -24 : -24 + HORIZON], batch.base)
+    torch.testing.assert_close(batch.level.restore(batch.history), store.history(windows, 36))
+    assert torch.equal(batch.observed, store.history_observed(windows, 36))
+    assert batch.calendar.shape == (9, 7, 0)
+
+
+def test_the_base_of_a_batch_is_out_of_fold(correction):
+    windows = correction.store.windows(24, HORIZON)
+    block = blocks_of(correction.store, windows, HORIZON)
+    chosen = windows.select(block == 2)
+    batch = correction.batch(chosen)
+    alone = assemble(
+        correction.store,
+        correction.clock,
+        chosen,
+        CONTEXT,
+        CONFIG,
+        lambda inputs: inputs @ correction.fit.fold_weights[2],
+    )
+    torch.testing.assert_close(batch.base, alone.base)
+
+
+# The gate
+
+
+class Known(torch.nn.Module):
+    """A corrector that knows the error of the base, times a factor for each step and block."""
+
+    def __init__(self, correction, factor):
+        super().__init__()
+        self.correction, self.factor = correction, torch.as_tensor(factor)
+        self.windows = iter(())
+
+    def follow(self, windows):
+        """Learn which windows the next calls are about."""
+        self.windows = iter(windows.batches(256))
+        return windows
+
+    def forward(self, history, base, observed, calendar):
+        windows = next(self.windows)
+        values, _ = self.correction.store.future(windows, HORIZON)
+        block = blocks_of(self.correction.store, windows, HORIZON)
+        level = self.correction.batch(windows).level
+        factor = self.factor.expand(N_BLOCKS, HORIZON)[block]
+        return (level.normalise(values) - base) * factor
+
+
+def gate_of(correction, factor):
+    store = correction.store
+    split = split_windows(store, store.windows(24, HORIZON), HORIZON)
+    network = Known(correction, factor)
+    return correction.gate(network, network.follow(split.validation))
+
+
+@pytest.mark.parametrize(("factor", "gate"), [(1.0, 1.0), (2.0, 0.5), (4.0, 0.25), (1.3, 0.75)])
+def test_the_gate_opens_as_far_as_it_helps(correction, factor, gate):
+    got, base_error, error = gate_of(correction, factor)
+    assert (got == gate).all()
+    assert error < base_error
+
+
+@pytest.mark.parametrize("factor", [0.0, -0.5, -3.0])
+def test_the_gate_stays_closed_where_it_hurts_or_does_nothing(correction, factor):
+    got, base_error, error = gate_of(correction, factor)
+    assert (got == 0).all()
+    assert error == base_error
+
+
+def test_noise_does_not_open_the_gate(correction):
+    class Noise(torch.nn.Module):
+        def forward(self, history, base, observed, calendar):
+            return torch.randn_like(base)
+
+    store = correction.store
+    split = split_windows(store, store.windows(24, HORIZON), HORIZON)
+    got, base_error, error = correction.gate(Noise(), split.validation)
+    assert (got == 0).all()
+    assert error == base_error
+
+
+@pytest.mark.parametrize(("worse", "opens"), [(1, True), (2, False)])
+def test_the_gate_wants_three_of_four_blocks(correction, worse, opens):
+    factor = torch.ones(N_BLOCKS, HORIZON)
+    factor[:worse] = -0.2
+    got, _, _ = gate_of(correction, factor)
+    assert bool(got.any()) == opens
+
+
+@pytest.mark.parametrize("bad", [-0.5, -2.0, -8.0])
+def test_the_gate_never_raises_the_error(correction, bad):
+    """One block in which the correction is a disaster outweighs three in which it helps a bit."""
+    factor = torch.full((N_BLOCKS, HORIZON), 0.2)
+    factor[1] = bad
+    _, base_error, error = gate_of(correction, factor)
+    assert error <= base_error
+
+
+def test_errors_are_counted_by_block_and_step(correction):
+    store = correction.store
+    split = split_windows(store, store.windows(24, HORIZON), HORIZON)
+    network = Known(correction, 1.0)
+    errors, counts = correction.errors(network, network.follow(split.validation), GATES)
+    assert errors.shape == (len(GATES), N_BLOCKS, HORIZON)
+    assert counts.sum() == len(split.validation) * HORIZON
+    assert errors[-1].max() < 1e-3
+    torch.testing.assert_close(errors[2], errors[0] / 2, rtol=1e-3, atol=1e-3)
+
+
+# Training
+
+
+def test_training_keeps_the_best_and_reports_every_step(correction):
+    store = correction.store
+    split = split_windows(store, store.windows(24, HORIZON), HORIZON)
+    corrector = Corrector(CONFIG)
+    steps = []
+    history = correction.train(
+        corrector,
+        split,
+        Training(max_steps=8, batch_size=16, eval_every=2),
+        lambda step, loss: steps.append((step, loss)),
+    )
+    assert [step for step, _ in steps] == list(range(1, 9))
+    assert all(np.isfinite(loss) for _, loss in steps)
+    assert [step for step, _ in history.errors] == [0, 2, 4, 6, 8]
+    watched = split.validation.thinned(512)
+    errors, counts = correction.errors(corrector, watched, (1.0,))
+    kept = float(errors.sum() / counts.sum())
+    assert kept == pytest.approx(min(error for _, error in history.errors), rel=1e-5)

@@ -1,0 +1,410 @@
+import pickle
+from datetime import timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from polars.testing import assert_frame_equal
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+from utilsforecast.evaluation import evaluate
+from utilsforecast.losses import mae
+
+from tsmamba import MambaForecaster, Training
+from tsmamba.metrics import mase, naive_scale
+
+POINT = "MambaForecaster"
+BANDS = [f"{POINT}-lo-90", f"{POINT}-hi-90"]
+FULL = ("full", "base")
+
+
+def values(frame, name=POINT):
+    return frame[name].to_numpy()
+
+
+@pytest.fixture(scope="module")
+def train(seasonal):
+    """All but the last two days of each series."""
+    rank = pl.int_range(pl.len()).over("unique_id")
+    return seasonal.filter(rank < pl.len().over("unique_id") - 48)
+
+
+@pytest.fixture(scope="module")
+def test(seasonal, train):
+    return seasonal.join(train, on=["unique_id", "ds"], how="anti", maintain_order="left")
+
+
+@pytest.fixture(scope="module")
+def full(small, train):
+    return small().fit(train)
+
+
+@pytest.fixture(scope="module")
+def linear(base, train):
+    return base().fit(train)
+
+
+@pytest.fixture(params=FULL)
+def fitted(request, full, linear):
+    return full if request.param == "full" else linear
+
+
+@pytest.fixture(scope="module")
+def corrected(small, predictable):
+    """One whose corrector is in use."""
+    training = Training(max_steps=150, lr=1e-2, eval_every=25)
+    forecaster = small(12, context_length=24, season_length=24, patch_length=6, d_model=16)
+    return forecaster.set_params(training=training, d_state=8).fit(predictable.head(6_000))
+
+
+# As an estimator
+
+
+def test_it_is_cloned_and_shown_as_scikit_learn_expects():
+    forecaster = MambaForecaster(24, quantiles=[0.1, 0.9], training=Training(max_steps=5))
+    copy = clone(forecaster)
+    assert repr(copy) == repr(forecaster)
+    assert copy.get_params(deep=False).keys() == forecaster.get_params(deep=False).keys()
+    assert copy.get_params()["training__max_steps"] == 5
+    assert repr(MambaForecaster()) == "MambaForecaster()"
+    assert "horizon=24" in repr(forecaster)
+
+
+def test_every_parameter_is_kept_as_it_was_given():
+    given = {name: object() for name in MambaForecaster().get_params(deep=False)}
+    forecaster = MambaForecaster(**given)
+    assert all(getattr(forecaster, name) is value for name, value in given.items())
+
+
+def test_fitting_changes_no_parameter(full, small):
+    fresh, after = small().get_params(), full.get_params()
+    assert fresh.keys() == after.keys()
+    assert all(repr(fresh[name]) == repr(after[name]) for name in fresh)
+
+
+def test_fitting_returns_itself_and_sets_its_attributes(fitted):
+    check_is_fitted(fitted)
+    assert fitted.horizon_ == 24
+    assert fitted.season_length_ == 24
+    assert fitted.context_length_ >= 24
+    assert fitted.freq_.every == "1h"
+    assert fitted.report_["seconds"] > 0
+
+
+def test_a_clone_is_not_fitted(linear):
+    copy = clone(linear)
+    assert not hasattr(copy, "horizon_")
+
+
+# Forecasts
+
+
+def test_forecasts_follow_each_series(fitted, train):
+    out = fitted.predict()
+    assert out.columns == ["unique_id", "ds", POINT, *BANDS]
+    last = train.group_by("unique_id", maintain_order=True).agg(pl.col("ds").max())
+    for key, end in last.iter_rows():
+        stamps = out.filter(unique_id=key)["ds"]
+        assert len(stamps) == 24
+        assert stamps.to_list() == [end + timedelta(hours=step) for step in range(1, 25)]
+    assert out["unique_id"].unique(maintain_order=True).to_list() == last["unique_id"].to_list()
+
+
+def test_forecasts_are_better_than_repeating_the_last_day(fitted, train, test):
+    out = fitted.predict()
+    true = test.join(out, on=["unique_id", "ds"])["y"]
+    naive = train.group_by("unique_id", maintain_order=True).tail(24)["y"]
+    assert (values(out) - true).abs().mean() < (naive - true).abs().mean()
+
+
+def test_bounds_hold_the_forecast_and_quantiles_never_cross(fitted):
+    names = [f"{POINT}_ql{q}" for q in (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)]
+    out = fitted.predict(quantiles=[0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99])
+    assert out.columns == ["unique_id", "ds", POINT, *names]
+    assert (np.diff(out.select(names).to_numpy(), axis=1) >= 0).all()
+    bounds = fitted.predict(level=[50, 90])
+    assert (values(bounds, BANDS[0]) <= values(bounds, f"{POINT}-lo-50")).all()
+    np.testing.assert_array_equal(
+        values(bounds, BANDS[0]), values(fitted.predict(quantiles=[0.05]), f"{POINT}_ql0.05")
+    )
+
+
+def test_quantiles_of_the_estimator_are_its_default(base, hourly):
+    forecaster = base(quantiles=[0.2, 0.8]).fit(hourly)
+    assert forecaster.predict().columns[1:] == [POINT, f"{POINT}_ql0.2", f"{POINT}_ql0.8"]
+    assert forecaster.predict(level=[80]).columns[2:] == [f"{POINT}-lo-80", f"{POINT}-hi-80"]
+
+
+def test_predicting_changes_nothing(fitted):
+    first = fitted.predict()
+    fitted.predict(level=[20])
+    assert_frame_equal(first, fitted.predict(), check_exact=True)
+
+
+def test_the_history_given_anew_makes_the_same_forecast(fitted, train):
+    assert_frame_equal(fitted.predict(), fitted.predict(train), abs_tol=1e-4)
+
+
+def test_a_longer_history_moves_the_forecast_on(fitted, seasonal):
+    moved = fitted.predict(seasonal)["ds"] - fitted.predict()["ds"]
+    assert moved.unique().to_list() == [timedelta(hours=48)]
+
+
+def test_only_the_context_matters(base, hourly):
+    forecaster = base(context_length=72).fit(hourly)
+    assert_frame_equal(
+        forecaster.predict(hourly), forecaster.predict(hourly.tail(72)), abs_tol=1e-3
+    )
+
+
+def test_new_series_are_forecast_without_a_fit(fitted, train):
+    new = train.filter(pl.col("unique_id") == train["unique_id"][0]).with_columns(
+        unique_id=pl.lit("new"), y=pl.col("y") * 3 - 40
+    )
+    known = fitted.predict(train.filter(pl.col("unique_id") == train["unique_id"][0]))
+    out = fitted.predict(new)
+    assert out["unique_id"].unique().to_list() == ["new"]
+    np.testing.assert_allclose(values(out), values(known) * 3 - 40, rtol=1e-3)
+
+
+def test_the_base_alone_can_be_asked_for(corrected, predictable):
+    history = predictable.slice(6_000, 100)
+    with_corrector, alone = (corrected.predict(history, base_only=x) for x in (False, True))
+    assert corrected.report_["corrector"] == "used"
+    assert np.abs(values(with_corrector) - values(alone)).max() > 0.05
+
+
+def test_a_corrector_is_never_worse_than_its_base_on_validation(full, corrected):
+    for forecaster in (full, corrected):
+        report = forecaster.report_
+        assert report["validation_error"] <= report["validation_error_base"]
+
+
+# Laws
+
+
+@pytest.mark.parametrize("mode", FULL)
+@pytest.mark.parametrize(("a", "b"), [(1000.0, 0.0), (0.001, 5.0), (-1.0, 0.0), (1.0, 1e5)])
+def test_forecasts_scale_with_the_values(base, small, hourly, mode, a, b):
+    make = base if mode == "base" else small
+    one = make(12).fit(hourly).predict(quantiles=[0.5])
+    other = make(12).fit(hourly.with_columns(y=a * pl.col("y") + b)).predict(quantiles=[0.5])
+    expected = a * values(one) + b
+    spread = abs(a) * hourly["y"].std()
+    np.testing.assert_allclose(values(other), expected, atol=2e-3 * spread, rtol=0)
+
+
+def test_the_order_of_series_is_irrelevant(base, train):
+    turned = train.sort("unique_id", "ds", descending=[True, False])
+    assert turned["unique_id"][0] != train["unique_id"][0]
+    keys = ["unique_id", "ds"]
+    one, other = (base().fit(x).predict().sort(keys) for x in (train, turned))
+    assert_frame_equal(one.drop(BANDS), other.drop(BANDS), abs_tol=1e-2)
+    # Other windows are picked to calibrate on, so the bounds are equal up to chance.
+    assert_frame_equal(one, other, abs_tol=0.3)
+
+
+def test_interleaved_series_are_the_same_series(base, train):
+    one, other = base().fit(train).predict(), base().fit(train.sort("ds", "unique_id")).predict()
+    assert_frame_equal(one.sort("unique_id", "ds"), other.sort("unique_id", "ds"), abs_tol=1e-2)
+
+
+def test_equal_seeds_make_equal_forecasts(small, train):
+    frames = [small(random_state=5).fit(train).predict() for _ in range(2)]
+    assert_frame_equal(*frames, check_exact=True)
+
+
+def test_the_global_random_state_is_left_as_it_was(small, train):
+    before = torch.get_rng_state()
+    small(random_state=3).fit(train).predict()
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_it_is_silent_unless_asked(small, hourly, capfd):
+    small().fit(hourly).predict()
+    assert capfd.readouterr() == ("", "")
+
+
+# Judging
+
+
+def test_the_score_is_minus_the_scaled_error_of_rolling_forecasts(linear, train, test):
+    errors = []
+    for key in train["unique_id"].unique():
+        history, following = (x.filter(unique_id=key)["y"] for x in (train, test))
+        frame = train.filter(unique_id=key)
+        forecast = np.r_[
+            values(linear.predict(frame)),
+            values(linear.predict(pl.concat([frame, test.filter(unique_id=key).head(24)]))),
+        ]
+        errors.append(mase(following, forecast, naive_scale(history, 24)))
+    assert linear.score(test) == pytest.approx(-np.mean(errors), rel=1e-3)
+
+
+def test_the_score_does_not_mind_rows_of_the_history(linear, seasonal, test):
+    assert linear.score(seasonal) == pytest.approx(linear.score(test), rel=1e-6)
+
+
+def test_the_score_of_a_single_series_works_without_ids(base, hourly):
+    forecaster = base().fit(hourly.head(350))
+    assert -1 < forecaster.score(hourly.tail(50)) < 0
+
+
+def test_a_score_of_rows_without_values_is_refused(base, hourly):
+    forecaster = base().fit(hourly.head(350))
+    empty = hourly.tail(60).with_columns(y=pl.when(pl.int_range(pl.len()) < 10).then("y"))
+    with pytest.raises(ValueError, match="no value after the history"):
+        forecaster.score(empty)
+
+
+@pytest.mark.parametrize("refit", [False, True])
+def test_cross_validation_forecasts_the_end_from_rolling_origins(base, seasonal, refit):
+    out = base().cross_validation(seasonal, n_windows=2, step_size=12, refit=refit)
+    assert out.columns == ["unique_id", "ds", "cutoff", "y", POINT, *BANDS]
+    assert out.height == 2 * 2 * 24
+    for key, part in out.group_by("unique_id"):
+        ends = seasonal.filter(unique_id=key[0])["ds"].max()
+        assert part["cutoff"].unique().sort().to_list() == [
+            ends - timedelta(hours=36),
+            ends - timedelta(hours=24),
+        ]
+    assert (out["ds"] > out["cutoff"]).all()
+    joined = out.join(seasonal, on=["unique_id", "ds"], maintain_order="left")
+    np.testing.assert_allclose(joined["y"], joined["y_right"], rtol=1e-5)
+
+
+def test_cross_validation_fits_before_the_first_origin_only(base, seasonal, train):
+    """The last origin of a refit has seen what the first has not."""
+    once = base().cross_validation(seasonal, n_windows=2)
+    anew = base().cross_validation(seasonal, n_windows=2, refit=True)
+    keys = ["unique_id", "cutoff", "ds"]
+    both = once.join(anew, on=keys).sort(keys)
+    first = pl.col("cutoff") == pl.col("cutoff").min().over("unique_id")
+    gap = (pl.col(POINT) - pl.col(f"{POINT}_right")).abs().max()
+    assert both.filter(first).select(gap).item() < 1e-3
+    assert both.filter(~first).select(gap).item() > 1e-2
+    alone = base().fit(train).predict()
+    joined = anew.filter(first).join(alone, on=["unique_id", "ds"])
+    np.testing.assert_allclose(values(joined), values(joined, f"{POINT}_right"), atol=1e-3)
+
+
+def test_cross_validation_can_use_the_fitted_model(full, train, seasonal):
+    before = full.predict()
+    out = full.cross_validation(seasonal, n_windows=2, use_fitted=True)
+    first = pl.col("cutoff") == pl.col("cutoff").min().over("unique_id")
+    joined = out.filter(first).join(full.predict(train), on=["unique_id", "ds"])
+    assert joined.height == 48
+    np.testing.assert_allclose(values(joined), values(joined, f"{POINT}_right"), atol=1e-3)
+    assert_frame_equal(before, full.predict(), check_exact=True)
+
+
+def test_cross_validation_leaves_a_fitted_estimator_alone(linear, seasonal):
+    before = linear.predict()
+    linear.cross_validation(seasonal)
+    assert_frame_equal(before, linear.predict(), check_exact=True)
+
+
+def test_a_backtest_goes_to_utilsforecast_as_it_is(base, seasonal):
+    out = base().cross_validation(seasonal, n_windows=2, level=[80])
+    table = evaluate(out.drop("cutoff"), metrics=[mae], models=[POINT])
+    expected = out.group_by("unique_id").agg(e=(pl.col("y") - pl.col(POINT)).abs().mean())
+    joined = table.join(expected, on="unique_id")
+    np.testing.assert_allclose(joined[POINT], joined["e"])
+
+
+@pytest.mark.slow
+def test_intervals_cover_what_they_promise(base):
+    rng = np.random.default_rng(0)
+    shares = []
+    for length in (300, 1_200):
+        inside = []
+        for _ in range(10):
+            y = np.sin(np.arange(length + 24) / 4) + rng.normal(size=length + 24)
+            frame = pl.DataFrame({"ds": range(length + 24), "y": y})
+            out = base().fit(frame.head(length)).predict()
+            inside.append(
+                (y[length:] >= values(out, BANDS[0])) & (y[length:] <= values(out, BANDS[1]))
+            )
+        shares.append(np.mean(inside))
+    assert min(shares) > 0.82
+    assert max(shares) < 0.97
+
+
+# Files
+
+
+def test_a_loaded_forecaster_is_the_saved_one(fitted, tmp_path, seasonal, test):
+    fitted.save(tmp_path / "m.tsm")
+    loaded = MambaForecaster.load(tmp_path / "m.tsm")
+    assert_frame_equal(loaded.predict(), fitted.predict(), check_exact=True)
+    assert_frame_equal(loaded.predict(seasonal), fitted.predict(seasonal), check_exact=True)
+    assert loaded.score(test) == fitted.score(test)
+    assert repr(loaded) == repr(fitted)
+    for name in ("horizon_", "context_length_", "season_length_", "freq_", "report_"):
+        assert getattr(loaded, name) == getattr(fitted, name)
+
+
+def test_a_corrector_is_saved_too(corrected, predictable, tmp_path):
+    corrected.save(tmp_path / "m.tsm")
+    loaded = MambaForecaster.load(tmp_path / "m.tsm")
+    history = predictable.slice(6_000, 100)
+    assert_frame_equal(loaded.predict(history), corrected.predict(history), check_exact=True)
+
+
+def test_saving_twice_is_saving_once(linear, tmp_path):
+    linear.save(tmp_path / "a")
+    MambaForecaster.load(tmp_path / "a").save(tmp_path / "b")
+    assert_frame_equal(
+        MambaForecaster.load(tmp_path / "b").predict(), linear.predict(), check_exact=True
+    )
+
+
+def test_parameters_of_numpy_are_saved(base, hourly, tmp_path):
+    forecaster = base(np.int64(6), quantiles=np.array([0.1, 0.9]), random_state=np.int64(3))
+    forecaster.fit(hourly).save(tmp_path / "m")
+    assert_frame_equal(
+        MambaForecaster.load(tmp_path / "m").predict(), forecaster.predict(), check_exact=True
+    )
+
+
+def test_a_file_is_read_in_a_fresh_process(corrected, tmp_path, run_python):
+    corrected.save(tmp_path / "m.tsm")
+    code = (
+        "import torch; torch.set_num_threads(2)\n"
+        "from tsmamba import MambaForecaster\n"
+        "MambaForecaster.load('m.tsm').predict().write_parquet('out.parquet')"
+    )
+    done = run_python("-c", code)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == done.stdout == ""
+    out = pl.read_parquet(tmp_path / "out.parquet")
+    assert_frame_equal(out, corrected.predict(), abs_tol=1e-6)
+
+
+def test_it_survives_a_pickle_for_use_in_worker_processes(fitted):
+    copy = pickle.loads(pickle.dumps(fitted))
+    assert_frame_equal(copy.predict(), fitted.predict(), check_exact=True)
+
+
+# Size
+
+
+@pytest.mark.slow
+def test_a_long_series_is_fitted_in_little_memory(run_python):
+    """The windows of these 200,000 steps would fill more than 400 MB."""
+    code = (
+        "import resource, torch\n"
+        "import numpy as np, polars as pl\n"
+        "from tsmamba import MambaForecaster\n"
+        "torch.set_num_threads(1)\n"
+        "y = np.random.default_rng(0).normal(size=200_000)\n"
+        "df = pl.DataFrame({'ds': range(len(y)), 'y': y})\n"
+        "make = lambda: MambaForecaster(24, mode='base', season_length=24)\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
+        "make().fit(df.head(20_000)).predict(); before = peak()\n"
+        "make().fit(df).predict(); print(peak() - before)"
+    )
+    done = run_python("-c", code)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 120

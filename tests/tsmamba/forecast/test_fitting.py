@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+import torch
+
+from tsmamba import MambaForecaster, Training
+from tsmamba.data.clock import Clock
+from tsmamba.data.windows import WindowStore
+from tsmamba.forecast.defaults import plan
+from tsmamba.forecast.fitting import Fitting
+from tsmamba.forecast.network import CorrectorConfig
+
+HORIZON = 8
+
+
+def fitting(panel, *, corrector=True, **kwargs):
+    sizes = plan(panel, horizon=HORIZON, context_length=64, season_length=24, patch_length=8)
+    config = CorrectorConfig(
+        history=64, horizon=HORIZON, patch=8, n_calendar=0, d_model=8, n_layers=1, d_state=4
+    )
+    training = kwargs.pop("training", Training(max_steps=3, batch_size=8))
+    store = WindowStore(panel, 24)
+    return Fitting(store, Clock.of(panel), sizes, config if corrector else None, training, **kwargs)
+
+
+def run(*args, **kwargs):
+    return fitting(*args, **kwargs).run(lambda step, loss: None)
+
+
+@pytest.fixture(scope="module")
+def panel(make_panel):
+    rng = np.random.default_rng(0)
+    return make_panel(np.sin(np.arange(1_500) / 4) + 0.3 * rng.normal(size=1_500))
+
+
+def test_without_a_corrector_only_the_base_is_fitted(panel):
+    model, report = run(panel, corrector=False)
+    assert model.corrector is None
+    assert report["corrector"] == "not used: mode='base'"
+    assert "steps" not in report
+
+
+@pytest.mark.parametrize("length", [100, 511])
+def test_short_series_get_no_corrector_and_the_report_says_why(make_panel, length):
+    _, report = run(make_panel(np.arange(length) % 24))
+    assert report["corrector"] == (
+        f"not used: the longest series has {length} steps, fewer than 512"
+    )
+
+
+def test_few_windows_get_no_corrector_and_the_report_says_why(panel):
+    _, report = run(panel, val_size=HORIZON)
+    assert report["corrector"].startswith("not used: ")
+    assert report["corrector"].endswith("1 to validate on; it needs 256 and 32")
+
+
+def test_a_corrector_that_does_not_help_is_left_out(panel):
+    model, report = run(panel, training=Training(max_steps=0))
+    assert model.corrector is None
+    assert report["gate"] == 0
+    assert report["corrector"] == ("not used: it did not lower the validation error of the base")
+    assert report["validation_error"] == report["validation_error_base"]
+
+
+def test_the_report_names_times_sizes_and_backend(panel):
+    _, report = run(panel)
+    assert report["seconds"] >= report["base_seconds"] > 0
+    assert report["windows_per_second"] > 0
+    assert report["steps"] == 3
+    assert report["n_parameters"] > 100
+    assert report["interrupted"] is False
+    assert report["backend"] in ("native", "reference")
+    assert report["validation_error"] <= report["validation_error_base"]
+
+
+def test_a_validation_tail_is_left_out_of_all_training(make_panel):
+    """Values of the tail change nothing in what is learned before it."""
+    rng = np.random.default_rng(0)
+    y = np.sin(np.arange(1_200) / 4) + 0.3 * rng.normal(size=1_200)
+    one, other = y.copy(), y.copy()
+    # Swapped, so that mean and scale of the series stay as they are.
+    other[-100:] = other[-100:][::-1]
+    results = [run(make_panel(x), corrector=False, val_size=100)[0] for x in (one, other)]
+    torch.testing.assert_close(results[0].weights, results[1].weights, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("stop_at", [1, 2])
+def test_an_interrupt_still_gives_a_model(panel, stop_at):
+    def stop(step, loss):
+        if step == stop_at:
+            raise KeyboardInterrupt
+
+    model, report = fitting(panel).run(stop)
+    assert report["interrupted"] is True
+    assert report["steps"] == stop_at
+    assert model.weights.isfinite().all()
+
+
+def test_equal_seeds_train_alike_to_the_last_bit(panel):
+    losses = {}
+    for name, seed in (("first", 0), ("again", 0), ("other", 1)):
+        torch.rand(3)  # the global state plays no part
+        losses[name] = []
+        settings = Training(max_steps=4, batch_size=8)
+        fitting(panel, seed=seed, training=settings).run(
+            lambda step, loss, seen=losses[name]: seen.append(loss)
+        )
+    assert losses["first"] == losses["again"]
+    assert losses["first"] != losses["other"]
+
+
+@pytest.mark.parametrize("seed", [0, None])
+def test_the_global_random_state_is_left_as_it_was(panel, seed):
+    before = torch.get_rng_state()
+    state = np.random.get_state()  # noqa: NPY002  the state that must not move
+    run(panel, seed=seed)
+    assert torch.equal(before, torch.get_rng_state())
+    assert (state[1] == np.random.get_state()[1]).all()  # noqa: NPY002
+
+
+@pytest.mark.slow
+def test_a_correction_that_helps_is_used_and_improves_new_data(predictable):
+    train = predictable.head(-2_400)
+    forecaster = MambaForecaster(
+        12,
+        context_length=24,
+        season_length=24,
+        patch_length=6,
+        d_model=16,
+        n_layers=1,
+        d_state=8,
+        random_state=0,
+        training=Training(max_steps=250, lr=1e-2, eval_every=25),
+    ).fit(train)
+    report = forecaster.report_
+    assert report["corrector"] == "used"
+    assert report["gate"] > 0.5
+    assert report["validation_error"] < 0.9 * report["validation_error_base"]
+    errors = []
+    for base_only in (False, True):
+        frame = forecaster.cross_validation(
+            predictable.tail(2_600), n_windows=190, use_fitted=True, base_only=base_only
+        )
+        errors.append((frame["y"] - frame["MambaForecaster"]).abs().mean())
+    assert errors[0] < 0.95 * errors[1]

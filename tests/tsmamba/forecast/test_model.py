@@ -1,0 +1,85 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tsmamba.data.clock import Clock
+from tsmamba.data.windows import WindowStore
+from tsmamba.forecast.base import features
+from tsmamba.forecast.model import ForecastModel
+from tsmamba.forecast.network import Corrector, CorrectorConfig
+
+
+@pytest.fixture(scope="module")
+def fitted(small, hourly):
+    forecaster = small(context_length=48).fit(hourly)
+    return forecaster._model, forecaster._panel
+
+
+@pytest.fixture(scope="module")
+def corrected(fitted):
+    """The same model with a corrector that is wide open and does something."""
+    model, _ = fitted
+    torch.manual_seed(0)
+    corrector = Corrector(
+        CorrectorConfig(history=48, horizon=24, patch=24, n_calendar=4, d_model=8, n_layers=1)
+    ).eval()
+    torch.nn.init.normal_(corrector.head.weight)
+    cycles = ((86_400.0, 2),)
+    return replace(model, corrector=corrector, gate=torch.full((24,), 0.5), cycles=cycles)
+
+
+def forecast(model, panel, **kwargs):
+    store = WindowStore(panel, 24)
+    windows = store.windows(60, 24)
+    return model.forecast(store, Clock.of(panel, model.cycles), windows, **kwargs), store, windows
+
+
+def test_the_base_is_a_linear_map(fitted):
+    model, panel = fitted
+    got, store, windows = forecast(model, panel, base_only=True)
+    inputs, level = features(store, windows, model.context)
+    torch.testing.assert_close(got.point, level.restore(inputs @ model.weights))
+    torch.testing.assert_close(got.scale, level.scale)
+
+
+def test_the_correction_counts_by_its_gate(fitted, corrected):
+    _, panel = fitted
+    base = forecast(corrected, panel, base_only=True)[0].point
+    half = forecast(corrected, panel)[0].point
+    whole = forecast(replace(corrected, gate=torch.ones(24)), panel)[0].point
+    assert (half - base).abs().max() > 0.01
+    torch.testing.assert_close(whole - base, 2 * (half - base), rtol=1e-3, atol=1e-4)
+
+
+def test_forecasts_do_not_depend_on_their_batch(fitted, corrected):
+    _, panel = fitted
+    many, store, windows = forecast(corrected, panel)
+    clock = Clock.of(panel, corrected.cycles)
+    for row in (0, 100, len(windows) - 1):
+        one = corrected.forecast(store, clock, windows.select(torch.tensor([row])))
+        torch.testing.assert_close(one.point[0], many.point[row], rtol=1e-4, atol=1e-5)
+
+
+def test_quantiles_rise_with_their_level(fitted):
+    model, panel = fitted
+    got, _, _ = forecast(model, panel)
+    stacked = torch.stack([got.quantile(float(q)) for q in np.linspace(0.001, 0.999, 77)])
+    assert (stacked.diff(dim=0) >= 0).all()
+
+
+def test_parts_make_the_same_model(fitted, corrected):
+    _, panel = fitted
+    for model in (fitted[0], corrected):
+        again = ForecastModel.from_parts(*model.to_parts())
+        assert again.horizon == model.horizon == 24
+        assert (again.corrector is None) == (model.corrector is None)
+        first, second = (forecast(m, panel)[0] for m in (model, again))
+        assert torch.equal(first.point, second.point)
+        assert torch.equal(first.quantile(0.3), second.quantile(0.3))
+
+
+def test_a_forecast_keeps_no_graph(fitted, corrected):
+    _, panel = fitted
+    assert not forecast(corrected, panel)[0].point.requires_grad
