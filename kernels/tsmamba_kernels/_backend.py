@@ -25,7 +25,7 @@ class Backend:
 def _against_native(x: Tensor) -> str | None:
     if x.device.type != "cpu":
         return f"the native kernels run on CPU tensors, this one is on {x.device}"
-    return _native.reason_against()
+    return _native.REASON_AGAINST
 
 
 def _against_reference(_: Tensor) -> str | None:

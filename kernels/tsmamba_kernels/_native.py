@@ -5,7 +5,6 @@ The C side is documented in ``kernels/csrc/tsm_cpu.h``; the structures here mirr
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -71,7 +70,6 @@ class ConvArgs(ctypes.Structure):
     )
 
 
-@cache
 def open_library() -> ctypes.CDLL | str:
     """Return the opened library, or the reason why there is none."""
     # find_spec, not a path beside this file: in an editable install the two lie apart.
@@ -91,20 +89,15 @@ def open_library() -> ctypes.CDLL | str:
     return library
 
 
-def _reason_against() -> str | None:
-    """Return why the library cannot be used, or None where it can."""
-    library = open_library()
-    return library if isinstance(library, str) else None
+# Opened here and not at the first call, which torch.compile could not trace.
+_OPENED = open_library()
+LIBRARY = None if isinstance(_OPENED, str) else _OPENED
+REASON_AGAINST = _OPENED if isinstance(_OPENED, str) else None
 
 
-# torch.compile cannot trace the opening of a library, so the answer is a constant to it.
-reason_against: Callable[[], str | None] = torch.compiler.assume_constant_result(_reason_against)
-
-
-def isa() -> str:
+def isa() -> str | None:
     """Return the instruction set that the library runs on this processor."""
-    library = open_library()
-    return library if isinstance(library, str) else library.tsm_isa().decode()
+    return None if LIBRARY is None else LIBRARY.tsm_isa().decode()
 
 
 def call(
@@ -114,10 +107,9 @@ def call(
 
     ``owners`` are the tensors whose memory ``args`` points to: being an argument keeps them alive.
     """
-    library = open_library()
-    if isinstance(library, str):
-        raise KernelError(library)
-    code = getattr(library, f"tsm_{symbol}_{DTYPES[dtype]}")(ctypes.byref(args))
+    if LIBRARY is None:
+        raise KernelError(REASON_AGAINST)
+    code = getattr(LIBRARY, f"tsm_{symbol}_{DTYPES[dtype]}")(ctypes.byref(args))
     if code:
         raise _ERRORS[code]()
 

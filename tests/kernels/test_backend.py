@@ -19,7 +19,7 @@ def _nothing_asked_or_called(monkeypatch):
 @pytest.fixture
 def without_library(monkeypatch):
     reason = "the CPU library was not built; install with a C++ compiler present"
-    monkeypatch.setattr(_native, "open_library", lambda: reason)
+    monkeypatch.setattr(_native, "REASON_AGAINST", reason)
     return reason
 
 

@@ -49,13 +49,13 @@ def test_the_version_mirrors_the_header():
 def test_every_symbol_of_the_header_is_exported(native):
     symbols = re.findall(r"\b(tsm_\w+)\((?:const|void)", HEADER.read_text(encoding="utf-8"))
     assert len(symbols) == 10
-    library = _native.open_library()
+    library = _native.LIBRARY
     assert all(hasattr(library, symbol) for symbol in symbols)
 
 
 def test_a_library_that_was_not_built_is_a_reason(monkeypatch):
     monkeypatch.setattr(_native, "find_spec", lambda name: None)
-    reason = _native.open_library.__wrapped__()
+    reason = _native.open_library()
     assert reason == "the CPU library was not built; install with a C++ compiler present"
 
 
@@ -64,23 +64,24 @@ def test_a_library_that_cannot_be_opened_is_a_reason(monkeypatch, tmp_path, cont
     file = tmp_path / "broken.so"
     file.write_bytes(content)
     monkeypatch.setattr(_native, "find_spec", lambda name: SimpleNamespace(origin=str(file)))
-    reason = _native.open_library.__wrapped__()
+    reason = _native.open_library()
     assert reason.startswith(f"the CPU library at {file} cannot be opened: ")
 
 
 def test_a_library_of_another_version_is_a_reason(native, monkeypatch):
     monkeypatch.setattr(_native, "ABI_VERSION", 99)
-    reason = _native.open_library.__wrapped__()
+    reason = _native.open_library()
     assert re.fullmatch(
         r"the CPU library has ABI version \d+, this package needs 99; reinstall", reason
     )
 
 
-def test_without_a_library_a_call_and_the_instruction_set_are_its_reason(monkeypatch):
-    monkeypatch.setattr(_native, "open_library", lambda: "no library")
+def test_without_a_library_a_call_raises_the_reason(monkeypatch):
+    monkeypatch.setattr(_native, "LIBRARY", None)
+    monkeypatch.setattr(_native, "REASON_AGAINST", "no library")
     with pytest.raises(KernelError, match="no library"):
         _native.call("causal_conv_fwd", torch.float32, _native.ConvArgs(), [])
-    assert _native.isa() == "no library"
+    assert _native.isa() is None
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_without_a_library_a_call_and_the_instruction_set_are_its_reason(monkeyp
 )
 def test_a_return_code_becomes_an_error(monkeypatch, code, error, message):
     library = SimpleNamespace(tsm_op_f32=lambda args: code)
-    monkeypatch.setattr(_native, "open_library", lambda: library)
+    monkeypatch.setattr(_native, "LIBRARY", library)
     with pytest.raises(error, match=message):
         _native.call("op", torch.float32, _native.ConvArgs(), [])
 
@@ -135,7 +136,7 @@ print(library.tsm_isa().decode())
 def test_a_lesser_instruction_set_can_be_asked_for_and_a_greater_one_cannot(
     native, run_python, level
 ):
-    done = run_python("-c", NAME, _native.open_library()._name, TSMAMBA_ISA=level)
+    done = run_python("-c", NAME, _native.LIBRARY._name, TSMAMBA_ISA=level)
     best = LEVELS.index(_native.isa())
     assert done.stdout.strip() == LEVELS[min(LEVELS.index(level), best)], done.stderr
 
