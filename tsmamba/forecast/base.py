@@ -192,7 +192,9 @@ def _choose_penalty(
     horizon = total.cross.shape[1]
     if sum(block.count > 0 for block in blocks) < 2:  # too short to leave a block out
         weights = total.solve(_FALLBACK_PENALTY).float()
-        return BaseFit(weights, weights.expand(N_BLOCKS, -1, -1), torch.full((horizon,), 0.1))
+        # Forecasting the level has seen no target; the errors of the weights would be in-sample.
+        unfitted = weights.new_zeros(N_BLOCKS, *weights.shape)
+        return BaseFit(weights, unfitted, torch.full((horizon,), _FALLBACK_PENALTY))
     # A handful of windows tells no penalty from another; the strongest does the least harm.
     penalties = PENALTIES if inner.count >= _LEAST_TO_CHOOSE else PENALTIES[-1:]
     folds = [inner.plus(block, -1) for block in blocks]

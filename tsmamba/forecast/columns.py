@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -78,7 +77,11 @@ def _checked(name: str, given: Any, bound: int, example: str) -> list[float]:
         given = given.tolist()
     numbers = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     for x in numbers:
-        if isinstance(x, bool) or not isinstance(x, Real) or not 0 < float(x) < bound:
+        if (
+            isinstance(x, bool)
+            or not isinstance(x, int | float | np.number)
+            or not 0 < float(x) < bound
+        ):
             hint = " (a level is in percent)" if name == "level" else ""
             raise ParameterError(
                 f"{name}={given!r} holds {x!r}; numbers lie strictly between 0 and {bound}"

@@ -29,7 +29,7 @@ def base():
     """Return a function that makes a forecaster of the linear base alone."""
 
     def make(horizon=HORIZON, **kwargs):
-        return MambaForecaster(horizon, mode="base", **kwargs)
+        return MambaForecaster(horizon, mode="base", **{"context_length": 120} | kwargs)
 
     return make
 
@@ -39,7 +39,8 @@ def small():
     """Return a function that makes a forecaster with a small corrector."""
 
     def make(horizon=HORIZON, **kwargs):
-        kwargs = {"d_model": 8, "n_layers": 1, "d_state": 4, "random_state": 0} | kwargs
+        sizes = {"context_length": 120, "d_model": 8, "n_layers": 1, "d_state": 4}
+        kwargs = {"random_state": 0} | sizes | kwargs
         training = kwargs.pop("training", Training(max_steps=12, batch_size=32, eval_every=4))
         return MambaForecaster(horizon, training=training, **kwargs)
 

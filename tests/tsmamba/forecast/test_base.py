@@ -226,6 +226,9 @@ def test_short_series_have_folds_where_two_blocks_hold_windows(make_store, lengt
     if len(present) > 1:
         for number in present:
             assert not torch.equal(fit.fold_weights[number], fit.weights)
+            assert fit.fold_weights[number].any()
+    else:
+        assert not fit.fold_weights.any()
 
 
 def test_constant_series_give_zero_weights(make_store):
