@@ -11,15 +11,14 @@ import os
 import resource
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 from rich.console import Console
 from rich.table import Table
-from tsmamba_datasets import load_pjm_load
 
 from tsmamba import MambaForecaster, Training
 from tsmamba.metrics import coverage, mase, naive_scale
 from tsmamba.plotting import plot_forecast
+from tsmamba_datasets import load_pjm_load
 
 HORIZON, CONTEXT, TEST_HOURS = 96, 8192, 365 * 24
 STEP = 25  # hours between origins: coprime to the day, so every hour of it is an origin
@@ -64,7 +63,9 @@ metrics = {
     "mase": errors["MambaForecaster"],
     "mase_seasonal_naive": min(errors[name] for name in naive),
     "mase_base": errors["its linear base alone"],
-    "coverage_90": coverage(truth, result["MambaForecaster-lo-90"], result["MambaForecaster-hi-90"]),
+    "coverage_90": coverage(
+        truth, result["MambaForecaster-lo-90"], result["MambaForecaster-hi-90"]
+    ),
     "fit_seconds": report["seconds"],
     "windows_per_second": report["windows_per_second"],
     "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,

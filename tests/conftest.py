@@ -10,6 +10,10 @@ from typing import Protocol
 
 import numpy as np
 import pytest
+
+# Threads that spin while they wait starve every other process of a machine that tests share.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 import torch
 
 SEED = 20240229

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tsmamba.data.panel import Panel
-from tsmamba.errors import ParameterError, SeriesTooShortError
+from tsmamba.errors import HorizonError, ParameterError, SeriesTooShortError
 from tsmamba.forecast.base import Context
 
 MAX_CONTEXT = 8192
@@ -182,10 +182,11 @@ def check_parameters(least: int = 1, **given: object) -> None:
     Raises
     ------
     ParameterError
-        Naming the parameter, what came and what is accepted.
+        Naming the parameter, what came and what is accepted; a HorizonError for ``horizon``.
     """
     for name, value in given.items():
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise ParameterError(f"{name}={value!r}; pass a whole number of at least {least}")
+            refusal = HorizonError if name == "horizon" else ParameterError
+            raise refusal(f"{name}={value!r}; pass a whole number of at least {least}")

@@ -196,7 +196,7 @@ class MambaForecaster(BaseEstimator):
             )
         store = WindowStore(panel, sizes.season)
         fitting = Fitting(store, clock, sizes, config, training, val_size, self.random_state)
-        with progress_bar(training.max_steps, show=self.verbose > 0) as on_step:
+        with progress_bar(training.steps, show=self.verbose > 0) as on_step:
             model, report = fitting.run(on_step)
         self.horizon_ = sizes.horizon
         self.context_length_ = sizes.context.length

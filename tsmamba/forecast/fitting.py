@@ -129,8 +129,7 @@ class Fitting:
     ) -> tuple[Corrector, Tensor, dict[str, Any]]:
         """Train a corrector and its gate; the global random state is left as it was."""
         with torch.random.fork_rng(devices=[]):
-            if self.seed is not None:
-                torch.manual_seed(self.seed)
+            torch.seed() if self.seed is None else torch.manual_seed(self.seed)
             corrector = Corrector(config)
             correction = Correction(self.store, self.clock, self.plan.context, base, config)
             history = correction.train(corrector, split, self.training, on_step)

@@ -1,4 +1,4 @@
-"""What a saved forecaster holds: parameters, model, and the end of every series."""
+"""What a saved forecaster holds: parameters, model, and the history of every series."""
 
 import io
 import os

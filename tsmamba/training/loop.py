@@ -66,14 +66,14 @@ def train(
     """
     optimizer = torch.optim.AdamW(_parameter_groups(network, settings), lr=settings.lr)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, settings.lr, total_steps=max(settings.max_steps, 1)
+        optimizer, settings.lr, total_steps=max(settings.steps, 1)
     )
     average = copy.deepcopy(network).eval()
     best, least = copy.deepcopy(average.state_dict()), validation_error(average)
     history = History(errors=[(0, least)])
     started = time.perf_counter()
     try:
-        while history.steps < settings.max_steps:
+        while history.steps < settings.steps:
             step_started = time.perf_counter()
             network.train()
             optimizer.zero_grad()
@@ -88,7 +88,7 @@ def train(
             history.seconds += time.perf_counter() - step_started
             on_step(history.steps, loss.item())
             late = _is_late(started, settings.max_time)
-            last = late or history.steps == settings.max_steps
+            last = late or history.steps == settings.steps
             if last or history.steps % settings.eval_every == 0:
                 error = validation_error(average)
                 history.errors.append((history.steps, error))

@@ -18,6 +18,8 @@ _ACCEPTED: dict[str, tuple[type, float, bool, float]] = {
     "eval_every": (Integral, 1, True, float("inf")),
 }
 
+_DEFAULT_STEPS = 400
+
 
 class Training(BaseEstimator):
     """How long and how fast to train.
@@ -27,8 +29,8 @@ class Training(BaseEstimator):
 
     Parameters
     ----------
-    max_steps : int >= 0, default 400
-        Gradient steps.
+    max_steps : int >= 0, optional
+        Gradient steps; 400 by default.
     max_time : float > 0, optional
         Seconds after which training ends early, whatever the steps. The result then depends on the
         speed of the machine.
@@ -55,7 +57,7 @@ class Training(BaseEstimator):
     def __init__(
         self,
         *,
-        max_steps: int = 400,
+        max_steps: int | None = None,
         max_time: float | None = None,
         batch_size: int = 64,
         lr: float = 3e-3,
@@ -73,6 +75,11 @@ class Training(BaseEstimator):
         self.clip_norm = clip_norm
         self.eval_every = eval_every
 
+    @property
+    def steps(self) -> int:
+        """Gradient steps to do."""
+        return _DEFAULT_STEPS if self.max_steps is None else self.max_steps
+
     def check(self) -> None:
         """Refuse knobs out of range, before any work.
 
@@ -87,7 +94,7 @@ class Training(BaseEstimator):
         """
         for name, (kind, least, included, end) in _ACCEPTED.items():
             value = getattr(self, name)
-            if name == "max_time" and value is None:
+            if value is None and name in ("max_steps", "max_time"):
                 continue
             whole = kind is Integral
             usable = isinstance(value, kind) and not isinstance(value, bool)

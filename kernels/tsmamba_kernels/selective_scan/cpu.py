@@ -158,38 +158,36 @@ def _backward(
     if chunk_states.shape[1] != -(-length // CHUNK):
         raise KernelError("no states were saved for a backward pass; call with save_states=True")
     grad_out, grad_state = _native.rows(grad_out), _transposed(grad_final_state)
-    rows = [u.new_empty(batch, length, channels) for _ in range(2)]
-    grad_z, grad_scale = (
-        u.new_empty(batch, length, channels) if x is not None else u.new_empty(0)
-        for x in (z, delta_scale)
-    )
+    present = {"u": u, "delta": delta, "z": z, "dt_scale": delta_scale}
+    rows = {name: u.new_empty(0 if x is None else u.shape) for name, x in present.items()}
+    for name, x in present.items():
+        if x is not None:
+            setattr(args, f"grad_{name}", _native.view(rows[name], reverse=reverse))
     grad_b, grad_c = (u.new_zeros(args.splits, *B.shape) for _ in range(2))
-    grad_a_t, grad_initial = (u.new_empty(batch, states, channels) for _ in range(2))
-    grad_d, grad_bias = (u.new_empty(batch, channels) for _ in range(2))
-    args.grad_out = _native.view(grad_out, reverse=reverse)
-    args.grad_final_state, args.chunk_states = grad_state.data_ptr(), chunk_states.data_ptr()
-    args.grad_u, args.grad_delta = (_native.view(x, reverse=reverse) for x in rows)
-    args.grad_z = _native.view(None if z is None else grad_z, reverse=reverse)
-    args.grad_dt_scale = _native.view(None if delta_scale is None else grad_scale, reverse=reverse)
     args.grad_b, args.grad_c = (
         _native.view(x[0], reverse=reverse, inner_stride=x.stride(0)) for x in (grad_b, grad_c)
     )
+    grad_a_t, grad_initial = (u.new_empty(batch, states, channels) for _ in range(2))
+    grad_d, grad_bias = (u.new_empty(batch, channels) for _ in range(2))
     args.grad_a_t, args.grad_initial_state = grad_a_t.data_ptr(), grad_initial.data_ptr()
     args.grad_d_skip, args.grad_delta_bias = grad_d.data_ptr(), grad_bias.data_ptr()
+    args.grad_out = _native.view(grad_out, reverse=reverse)
+    args.grad_final_state, args.chunk_states = grad_state.data_ptr(), chunk_states.data_ptr()
     _native.call("selective_scan_bwd", u.dtype, args, [*owners, grad_out, grad_state])
     if delta_scale is not None and delta_scale.dim() < u.dim():
-        grad_scale = grad_scale.sum(-1)
+        rows["dt_scale"] = rows["dt_scale"].sum(-1)
     grad_b, grad_c = (x[0] if args.splits == 1 else x.sum(0) for x in (grad_b, grad_c))
     return [
-        *rows,
+        rows["u"],
+        rows["delta"],
         grad_a_t.sum(0).t().contiguous(),
         grad_b,
         grad_c,
         grad_d.sum(0) if D is not None else u.new_empty(0),
-        grad_z,
+        rows["z"],
         grad_bias.sum(0) if delta_bias is not None else u.new_empty(0),
         grad_initial.transpose(1, 2) if initial_state is not None else u.new_empty(0),
-        grad_scale,
+        rows["dt_scale"],
     ]
 
 

@@ -57,7 +57,7 @@ def test_unknown_parameters_are_refused():
 @pytest.mark.parametrize(
     ("name", "values", "accepted"),
     [
-        ("max_steps", [-1, 1.5, True, None, "a"], "a whole number of at least 0"),
+        ("max_steps", [-1, 1.5, True, "a"], "a whole number of at least 0"),
         ("batch_size", [0, 2.0, None], "a whole number of at least 1"),
         ("eval_every", [0, 0.5], "a whole number of at least 1"),
         ("max_time", [0, -1.0, math.nan, "1h"], "a number above 0"),
@@ -76,3 +76,8 @@ def test_knobs_out_of_range_are_refused(name, values, accepted):
 
 def test_numbers_of_numpy_are_accepted():
     Training(max_steps=np.int64(3), lr=np.float32(0.1), max_time=np.float64(1), ema_decay=0).check()
+
+
+def test_without_a_number_of_steps_there_is_a_default():
+    assert Training().steps == 400
+    assert Training(max_steps=3).steps == 3
