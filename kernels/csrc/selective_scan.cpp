@@ -43,6 +43,7 @@ class Scan {
   // The observed steps of a tile and what the phases hand on, one vector a step.
   struct Tile {
     int64_t begin, end, live;
+    bool bounded;                    // no dt A of this block falls below the range of exp2
     int64_t *t;                      // (live,): places of the observed steps
     V *u, *dt, *input, *y;           // input = dt u, y = C h
     V *grad_y, *grad_input, *grad_log2;
@@ -95,7 +96,7 @@ class Scan {
   static Tile tile_on(V *vectors, int64_t *places, int64_t chunk) {
     V *v[tile_vectors];
     for (int i = 0; i < tile_vectors; ++i) v[i] = vectors + i * chunk;
-    return {0, 0, 0, places, v[0], v[1], v[2], v[3], v[4], v[5], v[6]};
+    return {0, 0, 0, false, places, v[0], v[1], v[2], v[3], v[4], v[5], v[6]};
   }
 
   // The step sizes of one block: raw = delta + bias, then softplus, then the clip, then the scale.
@@ -120,16 +121,22 @@ class Scan {
 
   // First phase: fills u, dt and input.
   template <bool Full>
-  void open_tile(const Part &p, const Block &q, const Tile &tile) const {
+  void open_tile(const Part &p, const Block &q, Tile &tile) const {
     const Rows<Full> us(k.u, p, q);
     const StepSizes<Full> sizes(k, p, q);
+    V longest{};
     for (int64_t i = 0; i < tile.live; ++i) {
       const int64_t t = tile.t[i];
       V dt = sizes.scaled_by(sizes.clipped(sizes.unclipped(sizes.raw(t))), t), u = us.load(t);
       tile.u[i] = u;
       tile.dt[i] = dt;
       tile.input[i] = dt * u;
+      longest = dt > longest ? dt : longest;
     }
+    V fastest{};
+    for (int64_t n = 0; n < N; ++n) fastest = q.a2[n] < fastest ? q.a2[n] : fastest;
+    tile.bounded = true;
+    for (int i = 0; i < W; ++i) tile.bounded &= longest[i] * fastest[i] >= S::least_exponent;
   }
 
   template <bool Full>
@@ -163,7 +170,7 @@ class Scan {
   // ---- forward -------------------------------------------------------------------------------
 
   // Fixed > 0 makes the number of states a constant, so that h and the loop live in registers.
-  template <int Fixed>
+  template <int Fixed, bool Bounded>
   void recur(const Part &p, const Tile &tile, const V *a2, V *state) const {
     const int64_t states = Fixed ? Fixed : N;
     const T *b0 = row(k.b, p.batch, 0, p.group * k.b.inner_stride);
@@ -184,9 +191,7 @@ class Scan {
       TSM_UNROLL
       for (; n + group <= states; n += group) {
         V decay[group];
-        TSM_UNROLL
-        for (int j = 0; j < group; ++j) decay[j] = dt * a2[n + j];
-        S::template exp2<group>(decay);
+        S::template decays<Bounded, group>(dt, a2 + n, decay);
         TSM_UNROLL
         for (int j = 0; j < group; ++j) advance(n + j, decay[j]);
       }
@@ -215,9 +220,12 @@ class Scan {
   }
 
   template <bool Full>
-  void forward_block(const Part &p, const Block &q, const Tile &tile, V *h) const {
+  void forward_block(const Part &p, const Block &q, Tile &tile, V *h) const {
     open_tile<Full>(p, q, tile);
-    (this->*recur_)(p, tile, q.a2, h);
+    if (N == 16)  // the usual number of states
+      (this->*(tile.bounded ? &Scan::recur<16, true> : &Scan::recur<16, false>))(p, tile, q.a2, h);
+    else
+      (this->*(tile.bounded ? &Scan::recur<0, true> : &Scan::recur<0, false>))(p, tile, q.a2, h);
     close_tile<Full>(p, q, tile);
   }
 
@@ -242,8 +250,6 @@ class Scan {
     if (k.final_state) scatter(h.get(), p, states_at(k.final_state, p.batch));
     return TSM_OK;
   }
-  void (Scan::*recur_)(const Part &, const Tile &, const V *, V *) const;
-
   void seat(const Part &p, Tile &tile, int64_t chunk) const {
     tile.begin = chunk * k.chunk;
     tile.end = tile.begin + k.chunk < k.length ? tile.begin + k.chunk : k.length;
@@ -272,6 +278,7 @@ class Scan {
   };
 
   // The recurrence again, keeping states and decays: h[0] is the state before the tile.
+  template <bool Bounded>
   void record(const Part &p, const Tile &tile, const V *a2, V *h, V *a) const {
     const T *b0 = row(k.b, p.batch, 0, p.group * k.b.inner_stride);
     const T *c0 = row(k.c, p.batch, 0, p.group * k.c.inner_stride);
@@ -279,11 +286,19 @@ class Scan {
       const T *b = b0 + tile.t[i] * k.b.time_stride, *c = c0 + tile.t[i] * k.c.time_stride;
       const V dt = tile.dt[i], input = tile.input[i];
       V y{};
-      TSM_UNROLL
-      for (int64_t n = 0; n < N; ++n) {
-        a[n] = S::exp2(dt * a2[n]);
+      const auto advance = [&](int64_t n) {
         h[N + n] = a[n] * h[n] + input * b[n];
         y += h[N + n] * c[n];
+      };
+      int64_t n = 0;
+      for (; n + group <= N; n += group) {
+        S::template decays<Bounded, group>(dt, a2 + n, a + n);
+        TSM_UNROLL
+        for (int j = 0; j < group; ++j) advance(n + j);
+      }
+      for (; n < N; ++n) {
+        a[n] = S::exp2(dt * a2[n]);
+        advance(n);
       }
       tile.y[i] = y;
     }
@@ -377,10 +392,10 @@ class Scan {
   }
 
   template <bool Full>
-  void backward_block(const Part &p, const Block &q, const Tile &tile, const Grads &g, V *h,
+  void backward_block(const Part &p, const Block &q, Tile &tile, const Grads &g, V *h,
                       V *a) const {
     open_tile<Full>(p, q, tile);
-    record(p, tile, q.a2, h, a);
+    (this->*(tile.bounded ? &Scan::record<true> : &Scan::record<false>))(p, tile, q.a2, h, a);
     gate_backward<Full>(p, q, tile);
     recur_backward(p, tile, q.a2, h, a, g);
     step_backward<Full>(p, q, tile, g);
@@ -422,8 +437,7 @@ class Scan {
 
  public:
   explicit Scan(const tsm_scan_args &args)
-      : k(args), N(args.states),
-        recur_(args.states == 16 ? &Scan::recur<16> : &Scan::recur<0>) {}
+      : k(args), N(args.states) {}
 
   int32_t run(int32_t (Scan::*pass)(const Part &) const) const {
     const int64_t tasks = k.batch * k.groups * k.splits, per_group = k.channels / k.groups;

@@ -37,41 +37,34 @@ struct Simd {
   static V at_least(V x, T bound) { return splat(bound) > x ? splat(bound) : x; }
   static V at_most(V x, T bound) { return splat(bound) < x ? splat(bound) : x; }
 
-  // 2^x for x <= 0 (and up to 2^127). The magic constant rounds x to an integer k, which lands in
-  // the low bits of the sum; a polynomial gives 2^(x-k) and an integer add puts k in the exponent.
-  // The constant term is exactly 1, so that a step of no time leaves a state as it is.
+  // 2^x for x <= 0 (and up to 2^127): the magic constant rounds x to an integer k, which lands in the
+  // low bits of the sum; a polynomial gives 2^(x-k) and an integer add puts k in the exponent.
   static V exp2(V x) {
-    exp2<1>(&x);
-    return x;
+    V shifted = clamped(x) + magic, f = clamped(x) - (shifted - magic);
+    raise<1>(&f, &shifted);
+    return f;
   }
 
-  // The same for Count vectors in place, stage by stage: the stages of one exponential wait for each
-  // other, and the processor's window is too short to find the next exponential by itself.
-  template <int Count>
-  static void exp2(V *x) {
-    constexpr bool f32 = sizeof(T) == 4;
-    constexpr T magic = f32 ? T(12582912.0) : T(6755399441055744.0);  // 1.5 * 2^(mantissa bits)
-    // x >= -126 by its bits: as unsigned numbers they grow with the distance below zero, and an
-    // integer minimum is one instruction where the compilers make two of a float maximum.
-    const I lowest = (I)splat(f32 ? T(-126) : T(-1022));
-    V shifted[Count], p[Count];
+  // 2^(dt rate_j) for j < Count, stage by stage so that no exponential waits for another. Where the
+  // caller knows that no product lies below `least_exponent`, Bounded saves the clamp and an add.
+  template <bool Bounded, int Count>
+  static void decays(V dt, const V *rate, V *out) {
+    V shifted[Count];
     TSM_UNROLL
-    for (int j = 0; j < Count; ++j) x[j] = (V)((I)x[j] < lowest ? (I)x[j] : lowest);
-    TSM_UNROLL
-    for (int j = 0; j < Count; ++j) shifted[j] = x[j] + magic;
-    TSM_UNROLL
-    for (int j = 0; j < Count; ++j) x[j] = x[j] - (shifted[j] - magic);
-    constexpr int degree = f32 ? 5 : 13;
-    TSM_UNROLL
-    for (int j = 0; j < Count; ++j) p[j] = splat(exp2_term(degree));
-    TSM_UNROLL
-    for (int k = degree - 1; k >= 0; --k) {
-      TSM_UNROLL
-      for (int j = 0; j < Count; ++j) p[j] = p[j] * x[j] + exp2_term(k);
+    for (int j = 0; j < Count; ++j) {
+      if constexpr (Bounded) {  // two fused multiply-adds
+        shifted[j] = dt * rate[j] + magic;
+        out[j] = dt * rate[j] - (shifted[j] - magic);
+      } else {
+        V x = clamped(dt * rate[j]);
+        shifted[j] = x + magic;
+        out[j] = x - (shifted[j] - magic);
+      }
     }
-    TSM_UNROLL
-    for (int j = 0; j < Count; ++j) x[j] = (V)((I)p[j] + ((I)shifted[j] << (f32 ? 23 : 52)));
+    raise<Count>(out, shifted);
   }
+  static constexpr T least_exponent = sizeof(T) == 4 ? T(-126) : T(-1022);
+
   static V exp(V x) { return exp2(x * T(1.4426950408889634)); }
 
   static V sigmoid(V x) {
@@ -96,6 +89,32 @@ struct Simd {
   }
 
  private:
+  static constexpr T magic = sizeof(T) == 4 ? T(12582912.0) : T(6755399441055744.0);
+
+  // x >= least_exponent by its bits: as unsigned numbers they grow with the distance below zero, and
+  // an integer minimum is one instruction where the compilers make two of a float maximum.
+  static V clamped(V x) {
+    const I lowest = (I)splat(least_exponent);
+    return (V)((I)x < lowest ? (I)x : lowest);
+  }
+
+  // 2^f times 2^k, with k in the low bits of `shifted`. The constant term of the polynomial is exactly
+  // 1, so that a step of no time leaves a state as it is.
+  template <int Count>
+  static void raise(V *f, const V *shifted) {
+    constexpr int degree = sizeof(T) == 4 ? 5 : 13, mantissa_bits = sizeof(T) == 4 ? 23 : 52;
+    V p[Count];
+    TSM_UNROLL
+    for (int j = 0; j < Count; ++j) p[j] = splat(exp2_term(degree));
+    TSM_UNROLL
+    for (int k = degree - 1; k >= 0; --k) {
+      TSM_UNROLL
+      for (int j = 0; j < Count; ++j) p[j] = p[j] * f[j] + exp2_term(k);
+    }
+    TSM_UNROLL
+    for (int j = 0; j < Count; ++j) f[j] = (V)((I)p[j] + ((I)shifted[j] << mantissa_bits));
+  }
+
   // exp(-|x|), in (0, 1]: what sigmoid and softplus can take without overflow at either end.
   static V exp_neg_abs(V x) { return exp((V)((I)x | (I)splat(T(-0.0)))); }
 
