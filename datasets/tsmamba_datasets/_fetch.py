@@ -41,7 +41,7 @@ def read_source(path: str) -> bytes:
 
     Examples
     --------
-    >>> content = read_source("ett/ETTh1.csv.gz")  # doctest: +SKIP
+    >>> content = read_source("ett/ETTh1.csv.gz")
     """
     file = find_file(path)
     folder = os.environ.get(FOLDER_VARIABLE)

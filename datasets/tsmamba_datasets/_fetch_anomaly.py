@@ -42,7 +42,7 @@ def fetch_nab() -> pl.DataFrame:
 
     Examples
     --------
-    >>> fetch_nab()["unique_id"].n_unique()  # doctest: +SKIP
+    >>> fetch_nab()["unique_id"].n_unique()
     58
     """
     windows = json.loads(read_source("nab/labels/combined_windows.json"))
@@ -90,7 +90,7 @@ def fetch_smd(machine: str = "machine-1-6") -> tuple[pl.DataFrame, pl.DataFrame]
 
     Examples
     --------
-    >>> train, test = fetch_smd("machine-1-6")  # doctest: +SKIP
+    >>> train, test = fetch_smd("machine-1-6")
     """
     return _read_train_test("smd", "machine", machine)
 
@@ -118,7 +118,7 @@ def fetch_asd(server: str = "omi-1") -> tuple[pl.DataFrame, pl.DataFrame]:
 
     Examples
     --------
-    >>> train, test = fetch_asd("omi-1")  # doctest: +SKIP
+    >>> train, test = fetch_asd("omi-1")
     """
     return _read_train_test("asd", "server", server)
 
@@ -155,7 +155,7 @@ def fetch_ucr_anomaly(number: int = 1) -> tuple[pl.DataFrame, pl.DataFrame]:
 
     Examples
     --------
-    >>> train, test = fetch_ucr_anomaly(1)  # doctest: +SKIP
+    >>> train, test = fetch_ucr_anomaly(1)
     """
     stems = _stems("ucr_anomaly", ".parquet")
     numbers = {int(stem[:3]): stem for stem in stems}
@@ -195,7 +195,7 @@ def fetch_smap_msl(channel: str = "P-1") -> tuple[pl.DataFrame, pl.DataFrame]:
 
     Examples
     --------
-    >>> train, test = fetch_smap_msl("P-1")  # doctest: +SKIP
+    >>> train, test = fetch_smap_msl("P-1")
     """
     table = pl.read_csv(read_source("smap_msl/labeled_anomalies.csv"))
     check_choice("channel", channel, table["chan_id"].unique(maintain_order=True).to_list())
@@ -243,7 +243,7 @@ def fetch_skab(experiment: str = "valve1/0") -> pl.DataFrame:
 
     Examples
     --------
-    >>> fetch_skab("valve1/0")["label"].sum()  # doctest: +SKIP
+    >>> fetch_skab("valve1/0")["label"].sum()
     401
     """
     paths = {
@@ -281,7 +281,7 @@ def fetch_gecco2018() -> tuple[pl.DataFrame, pl.DataFrame]:
 
     Examples
     --------
-    >>> train, test = fetch_gecco2018()  # doctest: +SKIP
+    >>> train, test = fetch_gecco2018()
     """
     frame = pl.read_parquet(io.BytesIO(read_source("gecco2018/gecco2018.parquet")))
     frame = frame.select(
@@ -314,7 +314,7 @@ def fetch_oil_3w(instance: str = "class1_WELL-00001_20140124213136") -> pl.DataF
 
     Examples
     --------
-    >>> fetch_oil_3w()["class"].null_count()  # doctest: +SKIP
+    >>> fetch_oil_3w()["class"].null_count()
     65
     """
     paths = _stems("oil_3w", ".parquet")

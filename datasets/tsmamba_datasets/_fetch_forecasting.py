@@ -81,7 +81,7 @@ def fetch_pjm_load(regions: str | Sequence[str] | None = None) -> pl.DataFrame:
 
     Examples
     --------
-    >>> fetch_pjm_load(["AEP"]).columns  # doctest: +SKIP
+    >>> fetch_pjm_load(["AEP"]).columns
     ['unique_id', 'ds', 'y']
     """
     if regions is None:
@@ -122,7 +122,7 @@ def fetch_ett(name: str = "ETTh1") -> pl.DataFrame:
 
     Examples
     --------
-    >>> fetch_ett("ETTh1").height  # doctest: +SKIP
+    >>> fetch_ett("ETTh1").height
     17420
     """
     check_choice("name", name, _ETT)
@@ -147,7 +147,7 @@ def fetch_m4_hourly() -> tuple[pl.DataFrame, pl.DataFrame]:
 
     Examples
     --------
-    >>> train, test = fetch_m4_hourly()  # doctest: +SKIP
+    >>> train, test = fetch_m4_hourly()
     """
     train = _read_m4("m4_hourly/Hourly-train.csv.gz")
     test = _read_m4("m4_hourly/Hourly-test.csv.gz")
@@ -188,7 +188,7 @@ def fetch_exchange_rate() -> pl.DataFrame:
 
     Examples
     --------
-    >>> fetch_exchange_rate().columns[0]  # doctest: +SKIP
+    >>> fetch_exchange_rate().columns[0]
     'ds'
     """
     frame = _read_wide("exchange_rate/exchange_rate.csv.gz", "date", "%Y/%m/%d %H:%M")
@@ -212,7 +212,7 @@ def fetch_national_illness() -> pl.DataFrame:
 
     Examples
     --------
-    >>> fetch_national_illness().columns[0]  # doctest: +SKIP
+    >>> fetch_national_illness().columns[0]
     'ds'
     """
     frame = _read_wide("national_illness/national_illness.csv", "date", "%Y-%m-%d %H:%M:%S")
@@ -236,7 +236,7 @@ def fetch_beijing_pm25() -> pl.DataFrame:
 
     Examples
     --------
-    >>> fetch_beijing_pm25().columns[0]  # doctest: +SKIP
+    >>> fetch_beijing_pm25().columns[0]
     'ds'
     """
     content = read_source("beijing_pm25/pollution.csv.gz")
@@ -265,7 +265,7 @@ def fetch_vic_electricity() -> pl.DataFrame:
 
     Examples
     --------
-    >>> fetch_vic_electricity().columns[0]  # doctest: +SKIP
+    >>> fetch_vic_electricity().columns[0]
     'ds'
     """
     frame = _read_wide("sensors_hourly/vic_electricity.csv.gz", "Time", "%Y-%m-%dT%H:%M:%SZ")
@@ -292,7 +292,7 @@ def fetch_air_quality_valencia() -> pl.DataFrame:
 
     Examples
     --------
-    >>> fetch_air_quality_valencia().columns[0]  # doctest: +SKIP
+    >>> fetch_air_quality_valencia().columns[0]
     'ds'
     """
     frame = _read_wide(
@@ -318,7 +318,7 @@ def fetch_bike_sharing() -> pl.DataFrame:
 
     Examples
     --------
-    >>> fetch_bike_sharing().columns[0]  # doctest: +SKIP
+    >>> fetch_bike_sharing().columns[0]
     'ds'
     """
     return _read_wide(
@@ -343,7 +343,7 @@ def fetch_trail_counter() -> pl.DataFrame:
 
     Examples
     --------
-    >>> fetch_trail_counter().columns[0]  # doctest: +SKIP
+    >>> fetch_trail_counter().columns[0]
     'ds'
     """
     path = "sensors_hourly/burke_gilman_trail.csv.gz"

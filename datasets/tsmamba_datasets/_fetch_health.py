@@ -52,7 +52,7 @@ def fetch_physionet2012(part: str = "a") -> tuple[pl.DataFrame, pl.DataFrame]:
 
     Examples
     --------
-    >>> events, outcomes = fetch_physionet2012("a")  # doctest: +SKIP
+    >>> events, outcomes = fetch_physionet2012("a")
     """
     check_choice("part", part, ["a", "b"])
     raw = pl.read_parquet(io.BytesIO(read_source(f"physionet2012/set-{part}.parquet")))
@@ -101,7 +101,7 @@ def fetch_icu_demo(
 
     Examples
     --------
-    >>> hourly, labels, static = fetch_icu_demo("sepsis")  # doctest: +SKIP
+    >>> hourly, labels, static = fetch_icu_demo("sepsis")
     """
     pairs = [file.path.split("/")[1:3] for file in CATALOG["icu_demo_yaib"].files]
     check_choice("task", task, sorted({pair[0] for pair in pairs}))
@@ -142,7 +142,7 @@ def fetch_ecg() -> tuple[pl.DataFrame, pl.DataFrame]:
 
     Examples
     --------
-    >>> signal, beats = fetch_ecg()  # doctest: +SKIP
+    >>> signal, beats = fetch_ecg()
     """
     header = read_source("ecg/mitdb_100/100.hea").decode()
     leads = re.findall(r"^100\.dat 212 .* (\w+)\r?$", header, flags=re.MULTILINE)

@@ -38,7 +38,7 @@ def fetch_loghub_2k(system: str = "HDFS") -> tuple[pl.DataFrame, pl.DataFrame]:
 
     Examples
     --------
-    >>> lines, structured = fetch_loghub_2k("HDFS")  # doctest: +SKIP
+    >>> lines, structured = fetch_loghub_2k("HDFS")
     """
     systems = sorted({file.path.split("/")[1] for file in CATALOG["loghub_2k"].files})
     check_choice("system", system, systems)
@@ -75,7 +75,7 @@ def fetch_hdfs_sessions(part: str = "train") -> pl.DataFrame:
 
     Examples
     --------
-    >>> fetch_hdfs_sessions("train").height  # doctest: +SKIP
+    >>> fetch_hdfs_sessions("train").height
     4855
     """
     check_choice("part", part, [*_HDFS_LISTS, *_HDFS_TABLES])

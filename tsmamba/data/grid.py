@@ -1,5 +1,6 @@
 """From checked rows to steps of a regular grid, or a refusal that names the two stamps."""
 
+import sys
 import warnings
 from dataclasses import dataclass
 
@@ -171,7 +172,7 @@ def _in_order(frame: pl.DataFrame, columns: Columns) -> Rows:
             f"rows were not in order of {columns.time_col!r} and have been sorted; pass "
             f"df.sort({list(columns.keys)}) to avoid this warning",
             FrameWarning,
-            stacklevel=4,
+            stacklevel=_level_of_caller(),
         )
         frame = frame.sort(_SERIES, columns.time_col)
     ids = pl.Series(columns.id_col, ["series"])
@@ -261,3 +262,11 @@ def _resample(freq: Frequency, columns: Columns) -> str:
         f"resample, e.g. df.group_by_dynamic({columns.time_col!r}, every={every!r}{group})"
         f".agg(pl.col({columns.targets[0]!r}).mean())"
     )
+
+
+def _level_of_caller() -> int:
+    """Return the stack level, seen from the caller, of the first frame outside this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tsmamba."):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -131,7 +131,8 @@ def plan(
         horizon = max(1, min(season if season > 1 else 24, longest // 4))
     if longest < horizon + 4:
         raise SeriesTooShortError(
-            f"the longest series has {longest} steps, too few to learn a forecast of {horizon}: "
+            f"{panel.columns.name(panel.ids[int(panel.lengths.argmax())])}, the longest, has "
+            f"{longest} steps, too few to learn a forecast of {horizon}: "
             f"at least horizon + 4 = {horizon + 4} are needed; give longer history or ask for "
             f"horizon={max(1, longest - 4)} or less"
         )
