@@ -134,8 +134,8 @@ def test_a_series_too_short_for_the_horizon_is_refused(make_panel, length):
     with pytest.raises(SeriesTooShortError) as error:
         plan_of(make_panel(np.arange(length) * 1.0), horizon=10)
     assert str(error.value) == (
-        f"series 's0', the longest, has {length} steps, too few to learn a forecast of 10: at least "
-        f"horizon + 4 = 14 are needed; give longer history or ask for "
+        f"series 's0', the longest, has {length} steps, too few to learn a forecast of 10: "
+        f"at least horizon + 4 = 14 are needed; give longer history or ask for "
         f"horizon={max(1, length - 4)} or less"
     )
 
