@@ -67,7 +67,8 @@ class Scan {
     int64_t stride;
     int lanes;
     Rows(const tsm_view &v, const Part &p, const Block &q)
-        : origin(v.data ? row(v, p.batch, 0, q.d) : nullptr), stride(v.time_stride), lanes(Full ? W : q.lanes) {}
+        : origin(v.data ? row(v, p.batch, 0, q.d) : nullptr), stride(v.time_stride),
+          lanes(Full ? W : q.lanes) {}
     V load(int64_t t) const { return S::load(origin + t * stride, lanes); }
     void store(int64_t t, V v) const { S::store(origin + t * stride, v, lanes); }
   };
@@ -155,11 +156,9 @@ class Scan {
             src ? S::load(lane(src, n * k.channels + p.channel(i)), p.lanes(i)) : V{};
   }
   void scatter(const V *src, const Part &p, void *dst) const {
-    for (int64_t i = 0; i < p.blocks(); ++i) scatter_block(src + i * N, p, i, dst);
-  }
-  void scatter_block(const V *src, const Part &p, int64_t i, void *dst) const {
-    for (int64_t n = 0; n < N; ++n)
-      S::store(lane(dst, n * k.channels + p.channel(i)), src[n], p.lanes(i));
+    for (int64_t i = 0; i < p.blocks(); ++i)
+      for (int64_t n = 0; n < N; ++n)
+        S::store(lane(dst, n * k.channels + p.channel(i)), src[i * N + n], p.lanes(i));
   }
   // The batch's slice of a (B, N, D) array, or null.
   void *states_at(const void *states, int64_t index) const {
