@@ -2,41 +2,44 @@
 //
 //   pre_t = bias + sum_j w_j x_{t - (W-1) + j},   out = silu(pre)
 //
-// Lanes are channels. A task is a tile of time of one batch row, over all channels; what lies before
-// the first step comes from the initial state or is zero.
+// Lanes are channels. A task is a tile of time of one series, over all channels; what lies before the
+// first step comes from the initial state or is zero.
+#include <algorithm>
+
 #include "kernels.h"
 #include "parallel.h"
+#include "series.h"
 #include "simd.h"
 
 namespace TSM_ISA {
 namespace {
 
-template <class T>
+// T is the type of the arithmetic, E that of the rows of x and out.
+template <class T, class E>
 class Conv {
   using S = Simd<T>;
   using V = typename S::V;
   static constexpr int W = S::W;
 
   const tsm_conv_args &k;
-  const int64_t reach, tiles;  // steps that the filter looks back, and tasks of a batch row
+  const int64_t reach;  // steps that the filter looks back
 
-  static T *row(const tsm_view &v, int64_t batch, int64_t t, int64_t d) {
-    return static_cast<T *>(v.data) + batch * v.batch_stride + t * v.time_stride + d;
-  }
+  // One tile of one series.
+  struct Task {
+    tsm_series series;
+    int64_t index, tile, begin, end;
+  };
+
   static const T *lane(const void *p, int64_t offset) { return static_cast<const T *>(p) + offset; }
   static T *lane(void *p, int64_t offset) { return static_cast<T *>(p) + offset; }
 
-  bool skipped(int64_t batch, int64_t t) const {
-    return k.mask.data && !static_cast<const uint8_t *>(
-               k.mask.data)[batch * k.mask.batch_stride + t * k.mask.time_stride];
+  int64_t state_row(const Task &task, int64_t t) const {
+    return (task.index * reach + t + reach) * k.channels;
   }
-  int64_t state_row(int64_t batch, int64_t t) const {
-    return (batch * reach + t + reach) * k.channels;
-  }
-  V input(int64_t batch, int64_t t, int64_t d, int lanes) const {
+  V input(const Task &task, int64_t t, int64_t d, int lanes) const {
     if (t < 0)
-      return k.initial_state ? S::load(lane(k.initial_state, state_row(batch, t) + d), lanes) : V{};
-    return skipped(batch, t) ? V{} : S::load(row(k.x, batch, t, d), lanes);
+      return k.initial_state ? S::load(lane(k.initial_state, state_row(task, t) + d), lanes) : V{};
+    return missing(k.mask, task.series, t) ? V{} : S::load(row<E>(k.x, task.series, t, d), lanes);
   }
   int lanes_at(int64_t d) const { return k.channels - d < W ? int(k.channels - d) : W; }
 
@@ -66,35 +69,35 @@ class Conv {
     }
   };
 
-  // Points a filter at the step `begin` of a block of lanes.
+  // Points a filter at the first step of a task and a block of lanes.
   template <int Fixed>
-  void seat(Filter<Fixed> &f, int64_t batch, int64_t d, int lanes, int64_t begin) const {
+  void seat(Filter<Fixed> &f, const Task &task, int64_t d, int lanes) const {
     f.bias = k.bias ? S::load(lane(k.bias, d), lanes) : V{};
     for (int64_t j = 0; j < f.width; ++j)
       f.w[j] = S::load(lane(k.weight_t, j * k.channels + d), lanes);
     for (int64_t j = 1; j < f.width; ++j)
-      f.x[j] = input(batch, begin - f.width + j, d, lanes);
+      f.x[j] = input(task, task.begin - f.width + j, d, lanes);
   }
 
   template <int Fixed>
-  int32_t forward(int64_t batch, int64_t, int64_t begin, int64_t end) const {
+  int32_t forward(const Task &task) const {
     Filter<Fixed> f(k.width);
     if (!f.w) return TSM_OUT_OF_MEMORY;
     for (int64_t d = 0; d < k.channels; d += W) {
       const int lanes = lanes_at(d);
-      seat(f, batch, d, lanes, begin);
-      for (int64_t t = begin; t < end; ++t) {
-        V y = f.next(input(batch, t, d, lanes));
+      seat(f, task, d, lanes);
+      for (int64_t t = task.begin; t < task.end; ++t) {
+        V y = f.next(input(task, t, d, lanes));
         if (k.silu) y *= S::sigmoid(y);
-        S::store(row(k.out, batch, t, d), skipped(batch, t) ? V{} : y, lanes);
+        S::store(row<E>(k.out, task.series, t, d), missing(k.mask, task.series, t) ? V{} : y, lanes);
       }
     }
     return TSM_OK;
   }
 
-  V grad_pre(int64_t batch, int64_t t, int64_t d, int lanes, V pre) const {
-    if (skipped(batch, t)) return V{};
-    V grad = S::load(row(k.grad_out, batch, t, d), lanes);
+  V grad_pre(const Task &task, int64_t t, int64_t d, int lanes, V pre) const {
+    if (missing(k.mask, task.series, t)) return V{};
+    V grad = S::load(row<E>(k.grad_out, task.series, t, d), lanes);
     if (!k.silu) return grad;
     V sig = S::sigmoid(pre);
     return grad * sig * (pre * (T(1) - sig) + T(1));
@@ -103,8 +106,9 @@ class Conv {
   // grad_x_t needs grad_pre at t .. t + reach, so a tile also computes the first steps of its
   // successor; the first tile reaches back over the initial state.
   template <int Fixed>
-  int32_t backward(int64_t batch, int64_t tile, int64_t begin, int64_t end) const {
-    const int64_t last = end + reach < k.length ? end + reach : k.length;
+  int32_t backward(const Task &task) const {
+    const int64_t begin = task.begin, end = task.end;
+    const int64_t last = std::min(end + reach, task.series.length);
     const int64_t span = end - begin + 2 * reach;
     auto padded = scratch<V>(span);  // grad_pre from begin - reach to end + reach, zero outside
     Filter<Fixed> f(k.width), grad_f(k.width);
@@ -112,43 +116,54 @@ class Conv {
     const auto grad_at = [&](int64_t t) -> V & { return padded[t - begin + reach]; };
     for (int64_t d = 0; d < k.channels; d += W) {
       const int lanes = lanes_at(d);
-      seat(f, batch, d, lanes, begin);
+      seat(f, task, d, lanes);
       grad_f.bias = V{};
       for (int64_t j = 0; j < f.width; ++j) grad_f.w[j] = V{};
       for (int64_t i = 0; i < span; ++i) padded[i] = V{};
       for (int64_t t = begin; t < last; ++t) {
-        V pre = f.next(input(batch, t, d, lanes));
-        const V grad = grad_at(t) = grad_pre(batch, t, d, lanes, pre);
+        V pre = f.next(input(task, t, d, lanes));
+        const V grad = grad_at(t) = grad_pre(task, t, d, lanes, pre);
         if (t >= end) continue;
         grad_f.bias += grad;
         TSM_UNROLL
         for (int64_t j = 0; j < f.width; ++j) grad_f.w[j] += grad * f.x[j];
       }
-      for (int64_t t = tile == 0 && k.grad_initial_state ? -reach : begin; t < end; ++t) {
+      for (int64_t t = begin == 0 && k.grad_initial_state ? -reach : begin; t < end; ++t) {
         V grad_x{};
         TSM_UNROLL
         for (int64_t j = 0; j < f.width; ++j) grad_x += f.w[j] * grad_at(t + reach - j);
-        if (t < 0) S::store(lane(k.grad_initial_state, state_row(batch, t) + d), grad_x, lanes);
-        else S::store(row(k.grad_x, batch, t, d), skipped(batch, t) ? V{} : grad_x, lanes);
+        if (t < 0) {
+          S::store(lane(k.grad_initial_state, state_row(task, t) + d), grad_x, lanes);
+          continue;
+        }
+        if (missing(k.mask, task.series, t)) grad_x = V{};
+        S::store(row<E>(k.grad_x, task.series, t, d), grad_x, lanes);
       }
-      const int64_t part = batch * tiles + tile;
       for (int64_t j = 0; j < f.width; ++j)
-        S::store(lane(k.grad_weight_t, (part * f.width + j) * k.channels + d), grad_f.w[j], lanes);
-      if (k.grad_bias) S::store(lane(k.grad_bias, part * k.channels + d), grad_f.bias, lanes);
+        S::store(lane(k.grad_weight_t, (task.tile * f.width + j) * k.channels + d), grad_f.w[j], lanes);
+      if (k.grad_bias) S::store(lane(k.grad_bias, task.tile * k.channels + d), grad_f.bias, lanes);
     }
     return TSM_OK;
   }
 
-  int32_t run(int32_t (Conv::*pass)(int64_t, int64_t, int64_t, int64_t) const) const {
-    return parallel_for(k.batch * tiles, k.threads, [&](int64_t i) {
-      const int64_t begin = i % tiles * k.tile, end = begin + k.tile;
-      return (this->*pass)(i / tiles, i % tiles, begin, end < k.length ? end : k.length);
+  // The series that a tile belongs to: the last one that has no more tiles before it.
+  int64_t series_of(int64_t tile) const {
+    if (!k.series) return tile / ((k.length + k.tile - 1) / k.tile);
+    const auto before = [](int64_t tile, const tsm_series &s) { return tile < s.piece; };
+    return std::upper_bound(k.series, k.series + k.batch, tile, before) - k.series - 1;
+  }
+
+  int32_t run(int32_t (Conv::*pass)(const Task &) const) const {
+    return parallel_for(k.tiles, k.threads, [&](int64_t i) {
+      const int64_t index = series_of(i);
+      const tsm_series series = series_at(k.series, index, k.length, k.tile);
+      const int64_t begin = (i - series.piece) * k.tile;
+      return (this->*pass)({series, index, i, begin, std::min(begin + k.tile, series.length)});
     });
   }
 
  public:
-  explicit Conv(const tsm_conv_args &args)
-      : k(args), reach(args.width - 1), tiles((args.length + args.tile - 1) / args.tile) {}
+  explicit Conv(const tsm_conv_args &args) : k(args), reach(args.width - 1) {}
   int32_t run_forward() const {
     return run(k.width == 4 ? &Conv::forward<4> : &Conv::forward<0>);
   }
@@ -159,9 +174,11 @@ class Conv {
 
 }  // namespace
 
-int32_t conv_fwd_f32(const tsm_conv_args *args) { return Conv<float>(*args).run_forward(); }
-int32_t conv_fwd_f64(const tsm_conv_args *args) { return Conv<double>(*args).run_forward(); }
-int32_t conv_bwd_f32(const tsm_conv_args *args) { return Conv<float>(*args).run_backward(); }
-int32_t conv_bwd_f64(const tsm_conv_args *args) { return Conv<double>(*args).run_backward(); }
+int32_t conv_fwd_f32(const tsm_conv_args *args) { return Conv<float, float>(*args).run_forward(); }
+int32_t conv_fwd_f64(const tsm_conv_args *args) { return Conv<double, double>(*args).run_forward(); }
+int32_t conv_fwd_bf16(const tsm_conv_args *args) { return Conv<float, Bf16>(*args).run_forward(); }
+int32_t conv_bwd_f32(const tsm_conv_args *args) { return Conv<float, float>(*args).run_backward(); }
+int32_t conv_bwd_f64(const tsm_conv_args *args) { return Conv<double, double>(*args).run_backward(); }
+int32_t conv_bwd_bf16(const tsm_conv_args *args) { return Conv<float, Bf16>(*args).run_backward(); }
 
 }  // namespace TSM_ISA

@@ -2,6 +2,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 #include "kernels.h"
 
 namespace {
@@ -55,13 +59,29 @@ const char *tsm_isa(void) {
   }
 }
 
+void tsm_prefer_large_pages(void *memory, int64_t bytes) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  constexpr uintptr_t page = 4096;
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(memory) + uintptr_t(bytes)) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void *>(begin), end - begin, MADV_HUGEPAGE);
+#else
+  (void)memory, (void)bytes;
+#endif
+}
+
 TSM_FORWARD(tsm_selective_scan_fwd_f32, scan_fwd_f32, tsm_scan_args)
 TSM_FORWARD(tsm_selective_scan_fwd_f64, scan_fwd_f64, tsm_scan_args)
+TSM_FORWARD(tsm_selective_scan_fwd_bf16, scan_fwd_bf16, tsm_scan_args)
 TSM_FORWARD(tsm_selective_scan_bwd_f32, scan_bwd_f32, tsm_scan_args)
 TSM_FORWARD(tsm_selective_scan_bwd_f64, scan_bwd_f64, tsm_scan_args)
+TSM_FORWARD(tsm_selective_scan_bwd_bf16, scan_bwd_bf16, tsm_scan_args)
 TSM_FORWARD(tsm_causal_conv_fwd_f32, conv_fwd_f32, tsm_conv_args)
 TSM_FORWARD(tsm_causal_conv_fwd_f64, conv_fwd_f64, tsm_conv_args)
+TSM_FORWARD(tsm_causal_conv_fwd_bf16, conv_fwd_bf16, tsm_conv_args)
 TSM_FORWARD(tsm_causal_conv_bwd_f32, conv_bwd_f32, tsm_conv_args)
 TSM_FORWARD(tsm_causal_conv_bwd_f64, conv_bwd_f64, tsm_conv_args)
+TSM_FORWARD(tsm_causal_conv_bwd_bf16, conv_bwd_bf16, tsm_conv_args)
+TSM_FORWARD(tsm_stack_step_f32, stack_step_f32, tsm_stack_args)
 
 }

@@ -8,12 +8,17 @@
   namespace isa {                                \
   int32_t scan_fwd_f32(const tsm_scan_args *);   \
   int32_t scan_fwd_f64(const tsm_scan_args *);   \
+  int32_t scan_fwd_bf16(const tsm_scan_args *);  \
   int32_t scan_bwd_f32(const tsm_scan_args *);   \
   int32_t scan_bwd_f64(const tsm_scan_args *);   \
+  int32_t scan_bwd_bf16(const tsm_scan_args *);  \
   int32_t conv_fwd_f32(const tsm_conv_args *);   \
   int32_t conv_fwd_f64(const tsm_conv_args *);   \
+  int32_t conv_fwd_bf16(const tsm_conv_args *);  \
   int32_t conv_bwd_f32(const tsm_conv_args *);   \
   int32_t conv_bwd_f64(const tsm_conv_args *);   \
+  int32_t conv_bwd_bf16(const tsm_conv_args *);  \
+  int32_t stack_step_f32(const tsm_stack_args *); \
   }
 
 TSM_DECLARE_KERNELS(generic)

@@ -12,12 +12,27 @@
 
 namespace TSM_ISA {
 
+// The upper half of a float: a type of storage, not of arithmetic.
+struct Bf16 {
+  uint16_t bits;
+};
+
+inline float widen(float x) { return x; }
+inline double widen(double x) { return x; }
+inline float widen(Bf16 x) {
+  const uint32_t bits = uint32_t(x.bits) << 16;
+  float y;
+  std::memcpy(&y, &bits, sizeof y);
+  return y;
+}
+
 template <class T>
 struct Simd {
   static constexpr int W = TSM_VECTOR_BYTES / sizeof(T);
   using Int = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   typedef T V __attribute__((vector_size(TSM_VECTOR_BYTES)));
   typedef Int I __attribute__((vector_size(TSM_VECTOR_BYTES)));
+  typedef uint16_t Half __attribute__((vector_size(2 * W)));
 
   static V splat(T x) { return x - V{}; }
 
@@ -33,53 +48,89 @@ struct Simd {
     else std::memcpy(p, &v, n * sizeof(T));
   }
 
+  static V load(const Bf16 *p, int n = W) {
+    Half half{};
+    if (n == W) std::memcpy(&half, p, sizeof half);
+    else std::memcpy(&half, p, n * sizeof(Bf16));
+    return (V)(__builtin_convertvector(half, I) << 16);
+  }
+  // Rounds to nearest, ties to even; a NaN stays one.
+  static void store(Bf16 *p, V v, int n = W) {
+    const I bits = (I)v, rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    const Half half = __builtin_convertvector(v == v ? rounded : 0x7fc0 - I{}, Half);
+    std::memcpy(p, &half, n == W ? sizeof half : n * sizeof(Bf16));
+  }
+
   // Where x is NaN, x is what comes out.
   static V at_least(V x, T bound) { return splat(bound) > x ? splat(bound) : x; }
   static V at_most(V x, T bound) { return splat(bound) < x ? splat(bound) : x; }
 
-  // 2^x for x <= 0 (and up to 2^127): the magic constant rounds x to an integer k, which lands in the
-  // low bits of the sum; a polynomial gives 2^(x-k) and an integer add puts k in the exponent.
-  static V exp2(V x) {
-    V shifted = clamped(x) + magic, f = clamped(x) - (shifted - magic);
-    raise<1>(&f, &shifted);
-    return f;
-  }
+  // The functions below take Count vectors stage by stage, so that no one waits for another: a chain
+  // of dependent operations is some tens of cycles long, and there is room for many side by side.
 
-  // 2^(dt rate_j) for j < Count, stage by stage so that no exponential waits for another. Where the
-  // caller knows that no product lies below `least_exponent`, Bounded saves the clamp and an add.
+  // 2^(x_j rate) for products <= 0. The magic constant rounds a product to an integer k, which lands in
+  // the low bits of the sum; a polynomial gives 2^(x rate - k) and an integer add puts k in the
+  // exponent. Where the caller knows that no product lies below `least_exponent`, Bounded saves the
+  // clamp and an add.
   template <bool Bounded, int Count>
-  static void decays(V dt, const V *rate, V *out) {
-    V shifted[Count];
+  static void exp2(const V *x, V rate, V *out) {
+    V f[Count], p[Count], shifted[Count];
     TSM_UNROLL
     for (int j = 0; j < Count; ++j) {
       if constexpr (Bounded) {  // two fused multiply-adds
-        shifted[j] = dt * rate[j] + magic;
-        out[j] = dt * rate[j] - (shifted[j] - magic);
+        shifted[j] = x[j] * rate + magic;
+        f[j] = x[j] * rate - (shifted[j] - magic);
       } else {
-        V x = clamped(dt * rate[j]);
-        shifted[j] = x + magic;
-        out[j] = x - (shifted[j] - magic);
+        const V product = clamped(x[j] * rate);
+        shifted[j] = product + magic;
+        f[j] = product - (shifted[j] - magic);
       }
     }
-    raise<Count>(out, shifted);
+    // The constant term is exactly 1, so that a step of no time leaves a state as it is.
+    constexpr int degree = sizeof(T) == 4 ? 5 : 13, mantissa_bits = sizeof(T) == 4 ? 23 : 52;
+    TSM_UNROLL
+    for (int j = 0; j < Count; ++j) p[j] = splat(exp2_term(degree));
+    TSM_UNROLL
+    for (int k = degree - 1; k >= 0; --k) {
+      TSM_UNROLL
+      for (int j = 0; j < Count; ++j) p[j] = p[j] * f[j] + exp2_term(k);
+    }
+    TSM_UNROLL
+    for (int j = 0; j < Count; ++j) out[j] = (V)((I)p[j] + ((I)shifted[j] << mantissa_bits));
   }
   static constexpr T least_exponent = sizeof(T) == 4 ? T(-126) : T(-1022);
 
-  static V exp(V x) { return exp2(x * T(1.4426950408889634)); }
-
-  static V sigmoid(V x) {
-    V e = exp_neg_abs(x);
-    return (x < 0 ? e : splat(1)) / (e + T(1));
-  }
-  static V softplus(V x) { return at_least(x, 0) + log1p(exp_neg_abs(x)); }
-
-  // log(1 + y) for y in [0, 1], by 2 atanh(y / (2 + y)): keeps its relative accuracy at small y.
-  static V log1p(V y) {
-    constexpr int terms = sizeof(T) == 4 ? 5 : 17;
-    V s = y / (y + T(2)), s2 = s * s, p = splat(atanh_term(terms - 1));
+  template <int Count>
+  static void sigmoid(V *x) {
+    V e[Count];
+    exp_neg_abs<Count>(x, e);
     TSM_UNROLL
-    for (int k = terms - 2; k >= 0; --k) p = p * s2 + atanh_term(k);
-    return T(2) * s * p;
+    for (int j = 0; j < Count; ++j) x[j] = (x[j] < 0 ? e[j] : splat(1)) / (e[j] + T(1));
+  }
+  static V sigmoid(V x) {
+    sigmoid<1>(&x);
+    return x;
+  }
+
+  // log(1 + exp(x)) = max(x, 0) + log(1 + y) with y in [0, 1], the latter by 2 atanh(y / (2 + y)), which
+  // keeps its relative accuracy at small y.
+  template <int Count>
+  static void softplus(V *x) {
+    constexpr int terms = sizeof(T) == 4 ? 5 : 17;
+    V s[Count], p[Count];
+    exp_neg_abs<Count>(x, s);
+    TSM_UNROLL
+    for (int j = 0; j < Count; ++j) {
+      s[j] = s[j] / (s[j] + T(2));
+      p[j] = splat(atanh_term(terms - 1));
+    }
+    TSM_UNROLL
+    for (int k = terms - 2; k >= 0; --k) {
+      TSM_UNROLL
+      for (int j = 0; j < Count; ++j) p[j] = p[j] * (s[j] * s[j]) + atanh_term(k);
+    }
+    TSM_UNROLL
+    for (int j = 0; j < Count; ++j) x[j] = at_least(x[j], 0) + T(2) * s[j] * p[j];
   }
 
   // Lane j of the result is the sum of all lanes of v[j]: W vectors in, one out.
@@ -98,25 +149,15 @@ struct Simd {
     return (V)((I)x < lowest ? (I)x : lowest);
   }
 
-  // 2^f times 2^k, with k in the low bits of `shifted`. The constant term of the polynomial is exactly
-  // 1, so that a step of no time leaves a state as it is.
-  template <int Count>
-  static void raise(V *f, const V *shifted) {
-    constexpr int degree = sizeof(T) == 4 ? 5 : 13, mantissa_bits = sizeof(T) == 4 ? 23 : 52;
-    V p[Count];
-    TSM_UNROLL
-    for (int j = 0; j < Count; ++j) p[j] = splat(exp2_term(degree));
-    TSM_UNROLL
-    for (int k = degree - 1; k >= 0; --k) {
-      TSM_UNROLL
-      for (int j = 0; j < Count; ++j) p[j] = p[j] * f[j] + exp2_term(k);
-    }
-    TSM_UNROLL
-    for (int j = 0; j < Count; ++j) f[j] = (V)((I)p[j] + ((I)shifted[j] << mantissa_bits));
-  }
-
   // exp(-|x|), in (0, 1]: what sigmoid and softplus can take without overflow at either end.
-  static V exp_neg_abs(V x) { return exp((V)((I)x | (I)splat(T(-0.0)))); }
+  template <int Count>
+  static void exp_neg_abs(const V *x, V *out) {
+    constexpr T log2e = T(1.4426950408889634);
+    V negated[Count];
+    TSM_UNROLL
+    for (int j = 0; j < Count; ++j) negated[j] = (V)((I)x[j] | (I)splat(T(-0.0)));
+    exp2<false, Count>(negated, splat(log2e), out);
+  }
 
   // Coefficients of 2^f on [-1/2, 1/2]: minimax with the constant fixed (relative error 9.1e-8), or
   // Taylor (the next term is below 5e-18).

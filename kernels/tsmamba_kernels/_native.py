@@ -14,8 +14,10 @@ from torch import Tensor
 from tsmamba_kernels._shapes import POSITIVE_A
 from tsmamba_kernels.errors import KernelError, ShapeError
 
-ABI_VERSION = 1
-DTYPES = {torch.float32: "f32", torch.float64: "f64"}
+ABI_VERSION = 2
+# Bytes from which results are worth large pages: two of them.
+LARGE = 1 << 22
+DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16"}
 _ERRORS: dict[int, Callable[[], KernelError]] = {
     1: lambda: KernelError(
         "the CPU kernel could not allocate its scratch memory; free some memory"
@@ -41,12 +43,13 @@ class ScanArgs(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("batch", "length", "channels", "states", "groups")),
         *((name, ctypes.c_int64) for name in ("splits", "chunk")),
-        *((name, ctypes.c_int32) for name in ("threads", "softplus")),
+        *((name, ctypes.c_int32) for name in ("threads", "softplus", "tied")),
         *((name, ctypes.c_double) for name in ("dt_min", "dt_max")),
+        ("series", ctypes.c_void_p),
         *((name, View) for name in ("u", "delta", "z", "b", "c", "mask", "dt_scale")),
         *((name, ctypes.c_void_p) for name in ("a_t", "d_skip", "delta_bias", "initial_state")),
         ("out", View),
-        *((name, ctypes.c_void_p) for name in ("final_state", "chunk_states")),
+        *((name, ctypes.c_void_p) for name in ("final_state", "chunk_states", "total_dt")),
         ("grad_out", View),
         ("grad_final_state", ctypes.c_void_p),
         *((f"grad_{name}", View) for name in ("u", "delta", "z", "dt_scale", "b", "c")),
@@ -61,12 +64,39 @@ class ConvArgs(ctypes.Structure):
     """Operands of the causal convolution: ``tsm_conv_args``."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("batch", "length", "channels", "width", "tile")),
+        *((name, ctypes.c_int64) for name in ("batch", "length", "channels", "width")),
+        *((name, ctypes.c_int64) for name in ("tile", "tiles")),
         *((name, ctypes.c_int32) for name in ("threads", "silu")),
+        ("series", ctypes.c_void_p),
         *((name, View) for name in ("x", "mask")),
         *((name, ctypes.c_void_p) for name in ("weight_t", "bias", "initial_state")),
         *((name, View) for name in ("out", "grad_out", "grad_x")),
         *((f"grad_{name}", ctypes.c_void_p) for name in ("weight_t", "bias", "initial_state")),
+    )
+
+
+class Layer(ctypes.Structure):
+    """Weights of one layer of a stack: ``tsm_layer``."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_void_p)
+        for name in (
+            *("norm", "in_proj", "in_bias", "conv_t", "conv_bias", "x_proj", "dt_proj", "dt_bias"),
+            *("gain_proj", "gain_bias", "a_t", "d_skip", "out_proj", "out_bias"),
+        )
+    )
+
+
+class StackArgs(ctypes.Structure):
+    """Operands of one step of a stack: ``tsm_stack_args``."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("streams", "layers", "model", "inner", "states")),
+        *((name, ctypes.c_int64) for name in ("width", "rank")),
+        *((name, ctypes.c_int32) for name in ("threads", "tied")),
+        *((name, ctypes.c_float) for name in ("eps", "gain_limit")),
+        *((name, ctypes.c_void_p) for name in ("layer", "norm_f", "x", "dt_scale", "slot")),
+        *((name, ctypes.c_void_p) for name in ("state", "out")),
     )
 
 
@@ -117,6 +147,14 @@ def call(
 def pointer(x: Tensor | None) -> int | None:
     """Return the address of a contiguous tensor, or None for an absent one."""
     return None if x is None else x.data_ptr()
+
+
+def empty(like: Tensor, *shape: int) -> Tensor:
+    """Return new memory for a result, in large pages where it is large."""
+    x = like.new_empty(shape)
+    if LIBRARY is not None and x.nbytes >= LARGE:
+        LIBRARY.tsm_prefer_large_pages(ctypes.c_void_p(x.data_ptr()), ctypes.c_int64(x.nbytes))
+    return x
 
 
 def rows(x: Tensor) -> Tensor:

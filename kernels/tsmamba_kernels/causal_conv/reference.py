@@ -1,8 +1,12 @@
 """The causal convolution in plain PyTorch: what every other backend is tested against."""
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from tsmamba_kernels._shapes import check_boundaries
 
 
 def causal_conv1d_reference(
@@ -14,8 +18,26 @@ def causal_conv1d_reference(
     initial_state: Tensor,  # (B, W - 1, D), oldest first
     mask: Tensor | None,  # (B, L)
     reverse: bool,
+    cu_seqlens: Tensor | None,  # (S + 1,), with initial_state (S, W - 1, D)
 ) -> Tensor:
     """Return the filtered sequence, shape (B, L, D)."""
+    if cu_seqlens is not None:
+        pieces = [
+            causal_conv1d_reference(
+                x[:, start:end],
+                weight,
+                bias,
+                silu=silu,
+                initial_state=initial_state[i : i + 1],
+                mask=None if mask is None else mask[:, start:end],
+                reverse=reverse,
+                cu_seqlens=None,
+            )
+            for i, (start, end) in enumerate(
+                pairwise(check_boundaries("causal_conv1d", cu_seqlens, x.shape[1]))
+            )
+        ]
+        return torch.cat(pieces, dim=1)
     if mask is not None:
         x = torch.where(mask[..., None], x, 0.0)
     if reverse:

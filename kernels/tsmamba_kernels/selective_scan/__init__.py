@@ -3,10 +3,17 @@
 from math import inf
 from typing import Literal, overload
 
+import torch
 from torch import Tensor
 
 from tsmamba_kernels._backend import choose
-from tsmamba_kernels._shapes import check_axes, check_mask, compute_dtype
+from tsmamba_kernels._shapes import (
+    check_axes,
+    check_mask,
+    check_packing,
+    compute_dtype,
+    storage_dtype,
+)
 from tsmamba_kernels.errors import ShapeError
 from tsmamba_kernels.selective_scan.cpu import selective_scan_native
 from tsmamba_kernels.selective_scan.reference import selective_scan_reference
@@ -32,6 +39,7 @@ def selective_scan(
     mask: Tensor | None = ...,
     reverse: bool = ...,
     delta_scale: Tensor | None = ...,
+    cu_seqlens: Tensor | None = ...,
     backend: str = ...,
 ) -> Tensor: ...
 @overload
@@ -52,6 +60,7 @@ def selective_scan(
     mask: Tensor | None = ...,
     reverse: bool = ...,
     delta_scale: Tensor | None = ...,
+    cu_seqlens: Tensor | None = ...,
     backend: str = ...,
 ) -> tuple[Tensor, Tensor]: ...
 def selective_scan(
@@ -71,6 +80,7 @@ def selective_scan(
     mask: Tensor | None = None,
     reverse: bool = False,
     delta_scale: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
     backend: str = "auto",
 ) -> Tensor | tuple[Tensor, Tensor]:
     r"""Run the selective state-space recurrence over a sequence.
@@ -90,8 +100,9 @@ def selective_scan(
     u, delta : Tensor of shape (B, L, D)
         Input and raw step sizes, in float32, float64, bfloat16 or float16. Any strides; fastest
         where channels are contiguous. Short types are computed in float32.
-    A : Tensor of shape (D, N), <= 0
-        Decay rates.
+    A : Tensor of shape (D, N) or (D,), <= 0
+        Decay rates. One rate a channel stands for its multiples, ``A_n = n A`` for n = 1..N, which
+        take one exponential instead of N.
     B, C : Tensor of shape (B, L, N) or (B, L, G, N)
         Input and output maps; channel ``i`` uses group ``i // (D / G)``.
     D : Tensor of shape (D,), optional
@@ -105,7 +116,7 @@ def selective_scan(
     dt_limit : (float, float), default (0, inf)
         Range to which step sizes are clipped, before ``delta_scale``.
     initial_state : Tensor of shape (B, D, N), optional
-        State before the first step; zeros when absent.
+        State before the first step; zeros when absent. (S, D, N) with ``cu_seqlens``.
     return_final_state : bool, default False
         Also return the state after the last step.
     mask : bool Tensor of shape (B, L), optional
@@ -114,6 +125,9 @@ def selective_scan(
         Scan from the last step to the first; equal to flipping inputs and output along time.
     delta_scale : Tensor of shape (B, L) or (B, L, D), >= 0, optional
         Real elapsed time of each step, for uneven sampling.
+    cu_seqlens : int Tensor of shape (S + 1,), optional
+        Boundaries, from 0 to L, of S series that lie one after the other in a single batch row
+        (B = 1). Each starts from a state of its own; a series may be empty.
     backend : {"auto", "native", "reference"}, default "auto"
         Implementation to use; see `backend_report`.
 
@@ -122,12 +136,14 @@ def selective_scan(
     out : Tensor of shape (B, L, D)
         In the type of ``u``.
     final_state : Tensor of shape (B, D, N)
-        Only with ``return_final_state``; float32 (float64 for float64 inputs).
+        Only with ``return_final_state``; float32 (float64 for float64 inputs). (S, D, N) with
+        ``cu_seqlens``.
 
     Raises
     ------
     ShapeError
-        If an operand's axes, type or device do not fit, or A has a positive entry.
+        If an operand's axes, type or device do not fit, A has a positive entry, or ``cu_seqlens``
+        does not rise from 0 to L.
     BackendUnavailableError
         If the backend asked for by name cannot run.
 
@@ -147,32 +163,46 @@ def selective_scan(
         B, C = B.unsqueeze(2), C.unsqueeze(2)
     sizes = check_axes(
         "selective_scan",
-        u=(u, "B L D"), delta=(delta, "B L D"), A=(A, "D N"), B=(B, "B L G N"), C=(C, "B L G N"),
-        D=(D, "D"), z=(z, "B L D"), delta_bias=(delta_bias, "D"),
-        initial_state=(initial_state, "B D N"), mask=(mask, "B L"),
-        delta_scale=(delta_scale, "B L | B L D"),
+        u=(u, "B L D"), delta=(delta, "B L D"), A=(A, "D N | D"), B=(B, "B L G N"),
+        C=(C, "B L G N"), D=(D, "D"), z=(z, "B L D"), delta_bias=(delta_bias, "D"),
+        initial_state=(initial_state, "B D N" if cu_seqlens is None else "S D N"),
+        mask=(mask, "B L"), delta_scale=(delta_scale, "B L | B L D"),
     )  # fmt: skip
     check_mask("selective_scan", mask)
+    check_packing("selective_scan", cu_seqlens, sizes)
     if sizes["G"] == 0 or sizes["D"] % sizes["G"]:
         raise ShapeError(
             f"selective_scan: {sizes['D']} channels cannot be shared by {sizes['G']} groups; "
             "the number of groups must divide the number of channels"
         )
+    chosen = choose("selective_scan", u, backend)
     out_dtype, dtype = u.dtype, compute_dtype(u)
-    u, delta, A, B, C = (x.to(dtype) for x in (u, delta, A, B, C))
-    D, z, delta_bias, initial_state, delta_scale = (
-        None if x is None else x.to(dtype) for x in (D, z, delta_bias, initial_state, delta_scale)
+    stored = storage_dtype(chosen, u, delta, B, C, z)
+    u, delta, B, C = (x.to(stored) for x in (u, delta, B, C))
+    z = None if z is None else z.to(stored)
+    D, delta_bias, initial_state, delta_scale = (
+        None if x is None else x.to(dtype) for x in (D, delta_bias, initial_state, delta_scale)
     )
-    if choose("selective_scan", u, backend) == "native":
+    A, tied = A.to(dtype), A.dim() == 1
+    if tied:
+        A = A.unsqueeze(1) * torch.arange(1, sizes["N"] + 1, dtype=dtype, device=A.device)
+    if chosen == "native":
         out, final_state = selective_scan_native(
-            u, delta, A, B, C, D, z, delta_bias, initial_state, mask, delta_scale,
+            u, delta, A, B, C, D, z, delta_bias, initial_state, mask, delta_scale, cu_seqlens,
+            flags=(delta_softplus, float(dt_limit[0]), float(dt_limit[1]), reverse, tied),
+        )  # fmt: skip
+    elif chosen == "triton":
+        from tsmamba_kernels.selective_scan.gpu import selective_scan_triton
+
+        out, final_state = selective_scan_triton(
+            u, delta, A, B, C, D, z, delta_bias, initial_state, mask, delta_scale, cu_seqlens,
             flags=(delta_softplus, float(dt_limit[0]), float(dt_limit[1]), reverse),
         )  # fmt: skip
     else:
         out, final_state = selective_scan_reference(
             u, delta, A, B, C, D, z, delta_bias=delta_bias, delta_softplus=delta_softplus,
             dt_limit=dt_limit, initial_state=initial_state, mask=mask, reverse=reverse,
-            delta_scale=delta_scale,
+            delta_scale=delta_scale, cu_seqlens=cu_seqlens,
         )  # fmt: skip
     out = out.to(out_dtype)
     return (out, final_state) if return_final_state else out

@@ -13,11 +13,14 @@ Gu and Dao, "Mamba: Linear-Time Sequence Modeling with Selective State Spaces", 
 As in its official code, and unlike its equation 4, B is discretised by Euler's rule: ``dt * B``.
 """
 
+from itertools import pairwise
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tsmamba_kernels._shapes import POSITIVE_A
+from tsmamba_kernels._shapes import POSITIVE_A, check_boundaries
 from tsmamba_kernels.errors import ShapeError
 
 
@@ -45,6 +48,26 @@ def _without_missing(x: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask.reshape(*mask.shape, *(1,) * (x.dim() - 2)), x, 0.0)
 
 
+def _each_series(
+    rows: dict[str, Tensor | None],  # the operands that have a time axis
+    initial_state: Tensor | None,  # (S, D, N)
+    cu_seqlens: Tensor,
+    options: dict[str, Any],
+) -> tuple[Tensor, Tensor]:
+    """Run packed series one by one: what packing means."""
+    length = next(x.shape[1] for x in rows.values() if x is not None)
+    bounds = check_boundaries("selective_scan", cu_seqlens, length)
+    results = []
+    for i, (start, end) in enumerate(pairwise(bounds)):
+        piece = {name: None if x is None else x[:, start:end] for name, x in rows.items()}
+        state = None if initial_state is None else initial_state[i : i + 1]
+        results.append(
+            selective_scan_reference(**piece, initial_state=state, cu_seqlens=None, **options)
+        )
+    out, final_state = zip(*results, strict=True)
+    return torch.cat(out, dim=1), torch.cat(final_state)
+
+
 def selective_scan_reference(
     u: Tensor,  # (B, L, D)
     delta: Tensor,  # (B, L, D)
@@ -60,9 +83,19 @@ def selective_scan_reference(
     initial_state: Tensor | None,  # (B, D, N)
     mask: Tensor | None,  # (B, L)
     reverse: bool,
-    delta_scale: Tensor | None,
+    delta_scale: Tensor | None,  # (B, L) or (B, L, D)
+    cu_seqlens: Tensor | None,  # (S + 1,)
 ) -> tuple[Tensor, Tensor]:
     """Return the output (B, L, D) and the final state (B, D, N), one step after the other."""
+    if cu_seqlens is not None:
+        return _each_series(
+            {"u": u, "delta": delta, "B": B, "C": C, "z": z}
+            | {"mask": mask, "delta_scale": delta_scale},
+            initial_state,
+            cu_seqlens,
+            {"A": A, "D": D, "delta_bias": delta_bias, "delta_softplus": delta_softplus}
+            | {"dt_limit": dt_limit, "reverse": reverse},
+        )
     if not torch.compiler.is_compiling() and (A > 0).any():
         raise ShapeError(POSITIVE_A)
     if mask is not None:
