@@ -4,7 +4,19 @@ Axis letters: B batch, L time, D model width, E inner width, N states, W filter 
 Layout is (B, L, D).
 """
 
+from tsmamba.nn.attention import AttentionBlock, SelfAttention
+from tsmamba.nn.export import ExportableStep
+from tsmamba.nn.fused import FusedStack
 from tsmamba.nn.mamba import Mamba, MambaState
 from tsmamba.nn.stack import MambaBlock, MambaStack
 
-__all__ = ["Mamba", "MambaBlock", "MambaStack", "MambaState"]
+__all__ = [
+    "AttentionBlock",
+    "ExportableStep",
+    "FusedStack",
+    "Mamba",
+    "MambaBlock",
+    "MambaStack",
+    "MambaState",
+    "SelfAttention",
+]

@@ -1,18 +1,24 @@
-"""The Mamba block: one algebra, run over a whole sequence or one step at a time."""
+"""The Mamba block: one algebra, run over a whole sequence, a piece of it or one step."""
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tsmamba_kernels import (
-    causal_conv1d,
-    causal_conv1d_update,
-    selective_scan,
-    selective_state_update,
-)
+from tsmamba.errors import ParameterError
+from tsmamba_kernels import causal_conv1d, selective_scan
+from tsmamba_kernels.stack_step import GAIN_LIMIT
+
+AInit = Literal["s4d-real", "log-uniform"]
+Selection = Literal["linear", "gain"]
+State = TypeVar("State")
+
+# The first logit of a gain, which is then 0.88: near one, and where the logistic curve still has
+# slope.
+GAIN_START = 2.0
 
 
 class MambaState(NamedTuple):
@@ -51,6 +57,21 @@ class Mamba(nn.Module):
         Whether the projections in and out have one.
     reverse : bool, default False
         Read the sequence from its end; such a block has no `step`.
+    A_init : {"s4d-real", "log-uniform"}, default "s4d-real"
+        Decay rates at the start. "s4d-real": 1, 2, ..., N in each channel. "log-uniform": 1 / tau
+        with tau drawn log-uniformly from 0.1 to 10; a state forgets over tau / dt steps.
+    selection : {"linear", "gain"}, default "linear"
+        How B and C follow the input. "gain" multiplies each entry by a logistic function of the
+        input, with logits clamped to [-8, 8]; all gains start at 0.88.
+    tied_A : bool, default False
+        Give the N states of a channel multiples of one decay rate, ``A_n = -n exp(A_log)`` with
+        ``A_log`` of shape (E,). It costs one exponential a step and channel instead of N. With
+        "s4d-real" it is the same function at the start; "log-uniform" draws the first state's rate.
+
+    Raises
+    ------
+    ParameterError
+        If ``A_init`` or ``selection`` is none of its names.
 
     References
     ----------
@@ -78,8 +99,13 @@ class Mamba(nn.Module):
         conv_bias: bool = True,
         bias: bool = False,
         reverse: bool = False,
+        A_init: AInit = "s4d-real",
+        selection: Selection = "linear",
+        tied_A: bool = False,
     ) -> None:
         super().__init__()
+        _check_choice("A_init", A_init, get_args(AInit))
+        _check_choice("selection", selection, get_args(Selection))
         inner = expand * d_model
         self.d_state = d_state
         self.dt_rank = math.ceil(d_model / 16) if dt_rank is None else dt_rank
@@ -89,10 +115,11 @@ class Mamba(nn.Module):
         self.conv1d = nn.Conv1d(inner, inner, d_conv, groups=inner, bias=conv_bias)
         self.x_proj = nn.Linear(inner, self.dt_rank + 2 * d_state, bias=False)
         self.dt_proj = nn.Linear(self.dt_rank, inner)
-        self.A_log = nn.Parameter(torch.arange(1.0, d_state + 1).log().repeat(inner, 1))
+        self.A_log = nn.Parameter(_initial_A_log(A_init, inner, d_state, tied_A))
         self.D = nn.Parameter(torch.ones(inner))
         self.out_proj = nn.Linear(inner, d_model, bias=bias)
         self._init_step_sizes(dt_min, dt_max, dt_init_floor)
+        self.gain_proj = _gain_projection(inner, d_state) if selection == "gain" else None
 
     def _init_step_sizes(self, dt_min: float, dt_max: float, floor: float) -> None:
         bound = self.dt_rank**-0.5
@@ -122,7 +149,12 @@ class Mamba(nn.Module):
         )
 
     def forward(
-        self, x: Tensor, *, mask: Tensor | None = None, delta_scale: Tensor | None = None
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        delta_scale: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
     ) -> Tensor:
         """Mix a whole sequence.
 
@@ -131,41 +163,83 @@ class Mamba(nn.Module):
         x : Tensor of shape (B, L, D)
             Input.
         mask : bool Tensor of shape (B, L), optional
-            False marks a missing step; it changes no state and its output is zero.
+            False marks a missing step; it changes no state and its output is zero. What stands
+            there may be NaN.
         delta_scale : Tensor of shape (B, L), optional
             Real time elapsed before each step, in units of the usual gap.
+        cu_seqlens : int Tensor of shape (S + 1,), optional
+            Boundaries, from 0 to L, of S series packed one after the other into one batch row
+            (B = 1). None of them sees another.
 
         Returns
         -------
         Tensor of shape (B, L, D)
             Output.
         """
-        x, z = self.in_proj(x).chunk(2, dim=-1)  # (B, L, E) each
+        x, z = self._project_in(x, mask)
         x = causal_conv1d(
-            x,
-            self.conv1d.weight.squeeze(1),
-            self.conv1d.bias,
-            "silu",
-            mask=mask,
-            reverse=self.reverse,
+            x, *self._filter(), mask=mask, reverse=self.reverse, cu_seqlens=cu_seqlens
         )
-        dt, B, C = self._selection(x)
         y = selective_scan(
-            x,
-            dt,
-            -torch.exp(self.A_log.float()),
-            B,
-            C,
-            self.D,
-            z,
+            *self._scan_operands(x, z),
             delta_bias=self.dt_proj.bias,
             delta_softplus=True,
             mask=mask,
             reverse=self.reverse,
             delta_scale=delta_scale,
+            cu_seqlens=cu_seqlens,
         )
-        out: Tensor = self.out_proj(y)
-        return out if mask is None else out * mask.unsqueeze(-1)
+        return self._project_out(y, mask)
+
+    def prefill(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        delta_scale: Tensor | None = None,
+        state: MambaState | None = None,
+    ) -> tuple[Tensor, MambaState]:
+        """Mix a piece of a sequence, with the numbers that `forward` of the whole has there.
+
+        Use it to give a stream its history before the first `step`, or to read a sequence that is
+        too long for memory piece by piece.
+
+        Parameters
+        ----------
+        x, mask, delta_scale
+            As in `forward`.
+        state : MambaState, optional
+            State before the piece; not modified. That of `init_state` when not given.
+
+        Returns
+        -------
+        out : Tensor of shape (B, L, D)
+            Output.
+        state : MambaState
+            State after the piece.
+
+        Raises
+        ------
+        RuntimeError
+            If the block reads backwards.
+        """
+        if self.reverse:
+            raise RuntimeError("a reverse Mamba block needs the whole sequence; call forward")
+        before = self.init_state(x.shape[0]) if state is None else state
+        x, z = self._project_in(x, mask)
+        x, conv = causal_conv1d(
+            x, *self._filter(), mask=mask, initial_state=before.conv, return_final_state=True
+        )
+        y, ssm = selective_scan(
+            *self._scan_operands(x, z),
+            delta_bias=self.dt_proj.bias,
+            delta_softplus=True,
+            mask=mask,
+            delta_scale=delta_scale,
+            initial_state=before.ssm,
+            return_final_state=True,
+        )
+        return self._project_out(y, mask), MambaState(conv, ssm)
 
     def step(
         self, x: Tensor, state: MambaState, *, delta_scale: Tensor | None = None
@@ -193,29 +267,70 @@ class Mamba(nn.Module):
         RuntimeError
             If the block reads backwards.
         """
-        if self.reverse:
-            raise RuntimeError("a reverse Mamba block needs the whole sequence; call forward")
-        x, z = self.in_proj(x).chunk(2, dim=-1)  # (B, E) each
-        x, conv = causal_conv1d_update(
-            x, state.conv, self.conv1d.weight.squeeze(1), self.conv1d.bias, "silu"
-        )
-        dt, B, C = self._selection(x)
-        y, ssm = selective_state_update(
-            state.ssm,
-            x,
-            dt,
-            -torch.exp(self.A_log.float()),
-            B,
-            C,
-            self.D,
-            z,
-            dt_bias=self.dt_proj.bias,
-            dt_softplus=True,
-            delta_scale=delta_scale,
-        )
-        return self.out_proj(y), MambaState(conv, ssm)
+        return take_step(self.prefill, x, state, delta_scale)
 
-    def _selection(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what the input selects: raw step sizes (..., E), B and C (..., N)."""
+    def _project_in(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return input and gate, of shape (..., E) each."""
+        if mask is not None:
+            x = torch.where(mask.unsqueeze(-1), x, 0.0)  # else NaN reaches in_proj's gradient
+        x, z = self.in_proj(x).chunk(2, dim=-1)
+        return x, z
+
+    def _filter(self) -> tuple[Tensor, Tensor | None, Literal["silu"]]:
+        return self.conv1d.weight.squeeze(1), self.conv1d.bias, "silu"
+
+    def _scan_operands(
+        self, x: Tensor, z: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Return the positional operands of `selective_scan`, with those that ``x`` selects."""
         dt, B, C = self.x_proj(x).split([self.dt_rank, self.d_state, self.d_state], dim=-1)
-        return F.linear(dt, self.dt_proj.weight), B, C
+        if self.gain_proj is not None:
+            logits = self.gain_proj(x).clamp(-GAIN_LIMIT, GAIN_LIMIT)
+            gain_B, gain_C = torch.sigmoid(logits).chunk(2, dim=-1)
+            B, C = B * gain_B, C * gain_C
+        return x, F.linear(dt, self.dt_proj.weight), self.decay_rates(), B, C, self.D, z
+
+    def _project_out(self, y: Tensor, mask: Tensor | None) -> Tensor:
+        out: Tensor = self.out_proj(y)
+        return out if mask is None else out * mask.unsqueeze(-1)
+
+    def decay_rates(self) -> Tensor:
+        """Return A, of shape (E, N) or (E,), in float32 or better."""
+        dtype = torch.promote_types(self.A_log.dtype, torch.float32)
+        return -torch.exp(self.A_log.to(dtype))
+
+    def extra_repr(self) -> str:
+        """Return what the submodules do not show."""
+        tied = self.A_log.dim() == 1
+        return f"d_state={self.d_state}, tied_A={tied}, reverse={self.reverse}"
+
+
+def take_step(
+    prefill: Callable[..., tuple[Tensor, State]],
+    x: Tensor,  # (B, D)
+    state: Any,
+    delta_scale: Tensor | None,  # (B,)
+) -> tuple[Tensor, State]:
+    """Return output and state after one step, which is a piece of length one."""
+    gap = None if delta_scale is None else delta_scale.unsqueeze(1)
+    y, after = prefill(x.unsqueeze(1), state=state, delta_scale=gap)
+    return y.squeeze(1), after
+
+
+def _check_choice(name: str, given: str, accepted: tuple[str, ...]) -> None:
+    if given not in accepted:
+        raise ParameterError(f"{name}={given!r}; pass one of {', '.join(map(repr, accepted))}")
+
+
+def _initial_A_log(A_init: AInit, inner: int, d_state: int, tied: bool) -> Tensor:
+    shape = (inner,) if tied else (inner, d_state)
+    if A_init == "log-uniform":
+        return torch.empty(shape).uniform_(-math.log(10.0), math.log(10.0))
+    return torch.zeros(shape) if tied else torch.arange(1.0, d_state + 1).log().repeat(inner, 1)
+
+
+def _gain_projection(inner: int, d_state: int) -> nn.Linear:
+    projection = nn.Linear(inner, 2 * d_state)
+    nn.init.zeros_(projection.weight)
+    nn.init.constant_(projection.bias, GAIN_START)
+    return projection

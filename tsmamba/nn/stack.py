@@ -1,10 +1,18 @@
-"""Residual stacks of Mamba blocks."""
+"""Residual stacks of Mamba blocks, with attention blocks between them where asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from tsmamba.nn.mamba import Mamba, MambaState
+from tsmamba.errors import ParameterError
+from tsmamba.nn.attention import AttentionBlock
+from tsmamba.nn.mamba import AInit, Mamba, MambaState, Selection, take_step
+
+NORM_EPS = 1e-5
 
 
 class MambaBlock(nn.Module):
@@ -17,10 +25,12 @@ class MambaBlock(nn.Module):
     d_model, d_state, d_conv, expand : int
         As in `Mamba`.
     bidirectional : bool, default False
-        Add a second mixer that reads the sequence from its end. It sees the future, so it has no
-        `step`.
+        Add a second mixer that reads the sequence from its end. It sees the future, so there is
+        neither `prefill` nor `step`.
     dropout : float in [0, 1), default 0.0
         Rate of dropout on the mixers' output.
+    A_init, selection, tied_A
+        As in `Mamba`.
 
     Examples
     --------
@@ -38,34 +48,58 @@ class MambaBlock(nn.Module):
         *,
         bidirectional: bool = False,
         dropout: float = 0.0,
+        A_init: AInit = "s4d-real",
+        selection: Selection = "linear",
+        tied_A: bool = False,
     ) -> None:
         super().__init__()
-        self.norm = nn.RMSNorm(d_model, eps=1e-5)
-        self.mixer = Mamba(d_model, d_state, d_conv, expand)
-        self.mixer_back = (
-            Mamba(d_model, d_state, d_conv, expand, reverse=True) if bidirectional else None
-        )
+        mamba = partial(
+            Mamba, d_model, d_state, d_conv, expand,
+            A_init=A_init, selection=selection, tied_A=tied_A,
+        )  # fmt: skip
+        self.norm = nn.RMSNorm(d_model, eps=NORM_EPS)
+        self.mixer = mamba()
+        self.mixer_back = mamba(reverse=True) if bidirectional else None
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, x: Tensor, *, mask: Tensor | None = None, delta_scale: Tensor | None = None
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        delta_scale: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
     ) -> Tensor:
-        """Mix a sequence of shape (B, L, D); ``mask`` and ``delta_scale`` as in `Mamba.forward`."""
+        """Mix a sequence of shape (B, L, D); the arguments are those of `Mamba.forward`."""
         normed = self.norm(x)
-        mixed = self.mixer(normed, mask=mask, delta_scale=delta_scale)
+        steps = {"mask": mask, "delta_scale": delta_scale, "cu_seqlens": cu_seqlens}
+        mixed = self.mixer(normed, **steps)
         if self.mixer_back is not None:
-            mixed = mixed + self.mixer_back(normed, mask=mask, delta_scale=delta_scale)
+            mixed = mixed + self.mixer_back(normed, **steps)
         out: Tensor = x + self.dropout(mixed)
         return out
+
+    def prefill(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        delta_scale: Tensor | None = None,
+        state: MambaState | None = None,
+    ) -> tuple[Tensor, MambaState]:
+        """Mix a piece of a sequence; see `Mamba.prefill`."""
+        if self.mixer_back is not None:
+            raise RuntimeError("a bidirectional block needs the whole sequence; call forward")
+        mixed, state = self.mixer.prefill(
+            self.norm(x), mask=mask, delta_scale=delta_scale, state=state
+        )
+        return x + self.dropout(mixed), state
 
     def step(
         self, x: Tensor, state: MambaState, *, delta_scale: Tensor | None = None
     ) -> tuple[Tensor, MambaState]:
         """Mix one time step of shape (B, D); see `Mamba.step`."""
-        if self.mixer_back is not None:
-            raise RuntimeError("a bidirectional block needs the whole sequence; call forward")
-        mixed, state = self.mixer.step(self.norm(x), state, delta_scale=delta_scale)
-        return x + self.dropout(mixed), state
+        return take_step(self.prefill, x, state, delta_scale)
 
 
 class MambaStack(nn.Module):
@@ -82,6 +116,25 @@ class MambaStack(nn.Module):
         Number of blocks.
     d_state, d_conv, expand, bidirectional, dropout
         As in `MambaBlock`.
+    attention_at : tuple of int, default ()
+        Depths, counted from 0, at which an `AttentionBlock` stands in place of a Mamba block. It is
+        causal unless the stack is bidirectional.
+    n_heads : int, optional
+        Of the attention blocks, as in `SelfAttention`.
+    A_init, selection, tied_A
+        As in `Mamba`, for all Mamba blocks.
+    checkpoint : bool, default False
+        In training, keep only the input of each block and compute the rest anew in the backward
+        pass: less memory, more time, the same gradients.
+
+    Raises
+    ------
+    ParameterError
+        If an option is none of its names, or ``attention_at`` names a depth that is not there.
+
+    References
+    ----------
+    Lieber et al., "Jamba: A Hybrid Transformer-Mamba Language Model", 2024, for ``attention_at``.
 
     Examples
     --------
@@ -105,38 +158,133 @@ class MambaStack(nn.Module):
         *,
         bidirectional: bool = False,
         dropout: float = 0.0,
+        attention_at: tuple[int, ...] = (),
+        n_heads: int | None = None,
+        A_init: AInit = "s4d-real",
+        selection: Selection = "linear",
+        tied_A: bool = False,
+        checkpoint: bool = False,
     ) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            MambaBlock(
-                d_model, d_state, d_conv, expand, bidirectional=bidirectional, dropout=dropout
-            )
-            for _ in range(n_layers)
+        _check_depths(attention_at, n_layers)
+        mamba = partial(
+            MambaBlock, d_model, d_state, d_conv, expand, bidirectional=bidirectional,
+            dropout=dropout, A_init=A_init, selection=selection, tied_A=tied_A,
+        )  # fmt: skip
+        attention = partial(
+            AttentionBlock, d_model, n_heads, causal=not bidirectional, dropout=dropout
         )
-        self.norm_f = nn.RMSNorm(d_model, eps=1e-5)
+        self.checkpoint = checkpoint
+        self.layers = nn.ModuleList(
+            attention() if depth in attention_at else mamba() for depth in range(n_layers)
+        )
+        self.norm_f = nn.RMSNorm(d_model, eps=NORM_EPS)
 
     def forward(
-        self, x: Tensor, *, mask: Tensor | None = None, delta_scale: Tensor | None = None
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        delta_scale: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
     ) -> Tensor:
         """Encode a sequence of shape (B, L, D); the arguments are those of `Mamba.forward`."""
+        if mask is not None:
+            x = torch.where(mask.unsqueeze(-1), x, 0.0)  # else NaN reaches the norms' gradients
         for layer in self.layers:
-            x = layer(x, mask=mask, delta_scale=delta_scale)
+            x = self._run(layer, x, mask=mask, delta_scale=delta_scale, cu_seqlens=cu_seqlens)
         out: Tensor = self.norm_f(x)
         return out
 
+    def _run(self, call: Callable[..., Any], x: Tensor, **arguments: Any) -> Any:
+        """Call a block, in training perhaps so that it forgets all but its input."""
+        if self.checkpoint and self.training:
+            return checkpoint(call, x, use_reentrant=False, **arguments)
+        return call(x, **arguments)
+
     def init_state(self, batch_size: int) -> list[MambaState]:
-        """Return the state of every block before the first step."""
-        return [layer.mixer.init_state(batch_size) for layer in self._blocks()]
+        """Return the state of every block before the first step.
+
+        Raises
+        ------
+        RuntimeError
+            As `step`.
+        """
+        return [layer.mixer.init_state(batch_size) for layer in self.causal_blocks()]
+
+    def prefill(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        delta_scale: Tensor | None = None,
+        state: Sequence[MambaState] | None = None,
+    ) -> tuple[Tensor, list[MambaState]]:
+        """Encode a piece of a sequence, with the numbers that `forward` of the whole has there.
+
+        The arguments are those of `Mamba.prefill`, with a state for every block.
+
+        Returns
+        -------
+        y : Tensor of shape (B, L, D)
+            Output.
+        state : list of MambaState
+            States after the piece: those that the next piece, or `step`, begins with.
+
+        Raises
+        ------
+        RuntimeError
+            If the stack is bidirectional or has attention blocks.
+
+        Examples
+        --------
+        >>> import torch
+        >>> stack, x = MambaStack(8), torch.randn(1, 100, 8)
+        >>> _, state = stack.prefill(x[:, :99])
+        >>> y, state = stack.step(x[:, 99], state)
+        >>> torch.allclose(y, stack(x)[:, -1], atol=1e-5)
+        True
+        """
+        before = self.init_state(x.shape[0]) if state is None else state
+        if mask is not None:
+            x = torch.where(mask.unsqueeze(-1), x, 0.0)  # else NaN reaches the norms' gradients
+        after: list[MambaState] = []
+        for layer, old in zip(self.causal_blocks(), before, strict=True):
+            x, new = self._run(layer.prefill, x, mask=mask, delta_scale=delta_scale, state=old)
+            after.append(new)
+        return self.norm_f(x), after
 
     def step(
         self, x: Tensor, state: Sequence[MambaState], *, delta_scale: Tensor | None = None
     ) -> tuple[Tensor, list[MambaState]]:
-        """Encode one time step of shape (B, D), with the numbers that `forward` has there."""
-        after = []
-        for layer, before in zip(self._blocks(), state, strict=True):
-            x, new = layer.step(x, before, delta_scale=delta_scale)
-            after.append(new)
-        return self.norm_f(x), after
+        """Encode one time step of shape (B, D), with the numbers that `forward` has there.
 
-    def _blocks(self) -> list[MambaBlock]:
-        return [layer for layer in self.layers if isinstance(layer, MambaBlock)]
+        Raises
+        ------
+        RuntimeError
+            If the stack is bidirectional or has attention blocks.
+        """
+        return take_step(self.prefill, x, state, delta_scale)
+
+    def causal_blocks(self) -> list[MambaBlock]:
+        """Return the blocks, each of which must have a step."""
+        blocks = [
+            layer
+            for layer in self.layers
+            if isinstance(layer, MambaBlock) and layer.mixer_back is None
+        ]
+        if len(blocks) < len(self.layers):
+            raise RuntimeError(
+                "bidirectional blocks and attention blocks need the whole sequence; call forward, "
+                "or build a causal stack without attention_at"
+            )
+        return blocks
+
+
+def _check_depths(attention_at: Sequence[int], n_layers: int) -> None:
+    wrong = [depth for depth in attention_at if depth not in range(n_layers)]
+    if wrong:
+        raise ParameterError(
+            f"attention_at={attention_at!r} names {wrong}, but the depths of {n_layers} blocks are "
+            f"{list(range(n_layers))}; pass some of these"
+        )

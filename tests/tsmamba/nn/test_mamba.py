@@ -1,25 +1,45 @@
+import copy
 import math
+from itertools import pairwise
 
 import pytest
 import torch
 from torch.nn import functional as F
 
+from tsmamba.errors import ParameterError
 from tsmamba.nn import Mamba
-from tsmamba_kernels import backend_report, use_backend
+from tsmamba_kernels import use_backend
+from tsmamba_kernels.testing import TOLERANCES, relative_error
 
 WIDTH, STATES, FILTER, EXPAND = 24, 5, 3, 2
 INNER, RANK = EXPAND * WIDTH, 2
+
+OPTIONS = {
+    "published": {},
+    "log-uniform": {"A_init": "log-uniform"},
+    "gain": {"selection": "gain"},
+    "tied": {"tied_A": True},
+    "all": {"A_init": "log-uniform", "selection": "gain", "tied_A": True},
+}
+each_option = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 
 
 def make(**kwargs):
     return Mamba(WIDTH, STATES, FILTER, EXPAND, **kwargs)
 
 
+def shuffled(block):
+    """Move every parameter off its initial value, where gains and rates look alike."""
+    with torch.no_grad():
+        for parameter in block.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return block
+
+
 def published(block, x):
     """The block as in the paper: equations in figure 3 and algorithm 2, one step after another."""
     p = dict(block.named_parameters())
-    inner, states = p["A_log"].shape
-    rank = p["dt_proj.weight"].shape[1]
+    inner, states, rank = len(p["D"]), block.d_state, p["dt_proj.weight"].shape[1]
     x, z = (x @ p["in_proj.weight"].T).split(inner, dim=-1)
     width = p["conv1d.weight"].shape[-1]
     padded = F.pad(x, (0, 0, width - 1, 0))
@@ -27,7 +47,14 @@ def published(block, x):
     x = F.silu(x + p["conv1d.bias"])
     dt, B, C = (x @ p["x_proj.weight"].T).split([rank, states, states], dim=-1)
     dt = F.softplus(dt @ p["dt_proj.weight"].T + p["dt_proj.bias"])
-    A = -torch.exp(p["A_log"])
+    if "gain_proj.weight" in p:
+        logits = x @ p["gain_proj.weight"].T + p["gain_proj.bias"]
+        gains = 1 / (1 + torch.exp(-logits.clip(-8, 8)))
+        B, C = B * gains[..., :states], C * gains[..., states:]
+    if p["A_log"].dim() == 1:
+        A = -torch.exp(p["A_log"])[:, None] * torch.arange(1, states + 1)
+    else:
+        A = -torch.exp(p["A_log"])
     h = torch.zeros(len(x), inner, states)
     out = []
     for t in range(x.shape[1]):
@@ -98,13 +125,116 @@ def test_step_sizes_keep_their_floor():
     torch.testing.assert_close(F.softplus(block.dt_proj.bias), torch.full((128,), 1e-3))
 
 
+# Options
+
+
+def test_an_unknown_name_is_refused():
+    with pytest.raises(ParameterError, match=r"A_init='hippo'; pass one of 's4d-real', 'log-uni"):
+        make(A_init="hippo")
+    with pytest.raises(ParameterError, match="selection='none'; pass one of 'linear', 'gain'"):
+        make(selection="none")
+
+
+@each_option
+def test_only_gains_add_a_parameter(options):
+    added = set(make(**options).state_dict()) - set(make().state_dict())
+    gains = {"gain_proj.weight", "gain_proj.bias"}
+    assert added == (gains if options.get("selection") == "gain" else set())
+
+
+@each_option
+def test_a_state_dict_survives_the_round_trip(options):
+    block, other = shuffled(make(**options)), make(**options)
+    other.load_state_dict(block.state_dict(), strict=True)
+    x = torch.randn(2, 9, WIDTH)
+    assert torch.equal(block(x), other(x))
+
+
+def test_the_repr_shows_what_the_parameters_do_not():
+    text = repr(make(selection="gain", tied_A=True, reverse=True))
+    assert "d_state=5, tied_A=True, reverse=True" in text
+    assert "gain_proj" in text
+    assert "gain_proj" not in repr(make())
+
+
+@pytest.mark.parametrize("tied_A", [False, True])
+def test_log_uniform_time_constants_fill_their_range_evenly(tied_A):
+    block = Mamba(512, 4, A_init="log-uniform", tied_A=tied_A)
+    tau = torch.exp(-block.A_log)
+    assert tau.shape == ((1024,) if tied_A else (1024, 4))
+    assert tau.min() >= 0.1 * (1 - 1e-5)
+    assert tau.max() <= 10 * (1 + 1e-5)
+    for edge, share in ((10**-0.5, 0.25), (1.0, 0.5), (10**0.5, 0.75)):
+        assert (tau < edge).float().mean() == pytest.approx(share, abs=0.06)
+
+
+def test_gains_start_at_one_value_whatever_the_input():
+    gated, linear = make(selection="gain"), make()
+    state = copy.deepcopy(gated.state_dict())
+    del state["gain_proj.weight"]
+    gain = state.pop("gain_proj.bias").sigmoid()
+    torch.testing.assert_close(gain, torch.full((2 * STATES,), 0.88), rtol=0, atol=0.002)
+    state["x_proj.weight"][RANK:] *= gain[:, None]
+    linear.load_state_dict(state)
+    x = torch.randn(2, 9, WIDTH)
+    torch.testing.assert_close(gated(x), linear(x))
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_logits_of_gains_are_clamped(sign):
+    block = make(selection="gain").double()
+    x = torch.randn(2, 9, WIDTH, dtype=torch.float64)
+    results = []
+    for logit in (7.0, 8.0, 1e3):
+        torch.nn.init.constant_(block.gain_proj.bias, sign * logit)
+        results.append(block(x))
+    within, at, beyond = results
+    assert torch.equal(at, beyond)
+    assert not torch.equal(within, at)
+    (grad,) = torch.autograd.grad(beyond.square().sum(), block.gain_proj.bias)
+    assert not grad.any()
+
+
+def untied(block):
+    """The same function with a rate of its own for every state."""
+    state = block.state_dict()
+    multiples = torch.arange(1, STATES + 1, dtype=block.A_log.dtype)
+    state["A_log"] = block.A_log.detach()[:, None] + multiples.log()
+    other = make(reverse=block.reverse).to(block.A_log.dtype)
+    other.load_state_dict(state)
+    return other
+
+
+def test_tied_rates_start_where_untied_ones_do():
+    block = make(tied_A=True)
+    assert block.A_log.shape == (INNER,)
+    torch.testing.assert_close(untied(block).A_log, make().A_log)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_tied_rate_gets_the_gradients_of_all_its_multiples(reverse):
+    block = shuffled(make(tied_A=True, reverse=reverse)).double()
+    free = untied(block)
+    x, weights = torch.randn(2, 2, 33, WIDTH, dtype=torch.float64)
+    grads = []
+    for one in (block, free):
+        out = one(x)
+        (out * weights).sum().backward()
+        grads.append({"out": out} | {name: p.grad for name, p in one.named_parameters()})
+    # A_n = -n exp(A_log): a sum of n times the gradient of A_n, or of the gradients of log(-A_n).
+    grads[1]["A_log"] = grads[1]["A_log"].sum(1)
+    for name, expected in grads[1].items():
+        torch.testing.assert_close(grads[0][name], expected, rtol=1e-9, atol=1e-12)
+
+
 # The whole sequence
 
 
+@each_option
 @pytest.mark.parametrize("length", [1, 2, 3, 50])
 @pytest.mark.parametrize("d_model", [1, WIDTH])
-def test_the_output_is_that_of_the_published_equations(length, d_model):
-    block = Mamba(d_model, STATES, FILTER)
+def test_the_output_is_that_of_the_published_equations(length, d_model, options):
+    block = shuffled(Mamba(d_model, STATES, FILTER, **options))
     x = torch.randn(3, length, d_model)
     torch.testing.assert_close(block(x), published(block, x), rtol=1e-5, atol=1e-5)
 
@@ -138,8 +268,9 @@ def test_sequences_of_a_batch_do_not_mix():
     torch.testing.assert_close(block(x), alone, rtol=1e-5, atol=1e-6)
 
 
-def test_every_parameter_gets_a_gradient():
-    block = make(bias=True)
+@each_option
+def test_every_parameter_gets_a_gradient(options):
+    block = make(bias=True, **options)
     block(torch.randn(2, 11, WIDTH)).square().sum().backward()
     silent = [name for name, p in block.named_parameters() if p.grad is None or not p.grad.any()]
     assert not silent
@@ -148,19 +279,19 @@ def test_every_parameter_gets_a_gradient():
 # One step after another
 
 
+@each_option
 @pytest.mark.parametrize("irregular", [False, True])
-def test_steps_give_the_numbers_of_the_whole_sequence(irregular):
-    block = make()
-    x = torch.randn(3, 25, WIDTH)
-    scale = torch.rand(3, 25) * 3 if irregular else None
+def test_steps_give_the_numbers_of_the_whole_sequence(irregular, options):
+    block = shuffled(make(**options)).double()
+    x = torch.randn(3, 25, WIDTH, dtype=torch.float64)
+    scale = torch.rand(3, 25, dtype=torch.float64) * 3 if irregular else None
     state = block.init_state(3)
     out = []
     for t in range(25):
         y, state = block.step(x[:, t], state, delta_scale=None if scale is None else scale[:, t])
         out.append(y)
-    torch.testing.assert_close(
-        torch.stack(out, 1), block(x, delta_scale=scale), rtol=1e-5, atol=1e-6
-    )
+    expected = block(x, delta_scale=scale)
+    torch.testing.assert_close(torch.stack(out, 1), expected, rtol=1e-9, atol=1e-12)
 
 
 def test_a_step_leaves_the_state_before_it_alone():
@@ -191,16 +322,16 @@ def test_a_reverse_block_cannot_step():
 # Missing steps
 
 
+@each_option
 @pytest.mark.parametrize("reverse", [False, True])
-def test_padding_is_as_good_as_absent(reverse):
-    block = make(reverse=reverse)
-    x = torch.randn(2, 20, WIDTH)
-    for mask_from, kept in ((15, slice(0, 15)), (None, slice(5, 20))):
+def test_padding_is_as_good_as_absent(reverse, options):
+    block = shuffled(make(reverse=reverse, **options)).double()
+    x = torch.randn(2, 20, WIDTH, dtype=torch.float64)
+    for kept in (slice(0, 15), slice(5, 20)):
         mask = torch.zeros(2, 20, dtype=torch.bool)
         mask[:, kept] = True
-        assert mask_from is None or not mask[:, mask_from:].any()
         out = block(x, mask=mask)
-        torch.testing.assert_close(out[:, kept], block(x[:, kept]), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(out[:, kept], block(x[:, kept]), rtol=1e-9, atol=1e-12)
 
 
 def test_missing_steps_come_out_as_zero_whatever_stands_there():
@@ -220,6 +351,55 @@ def test_missing_values_do_not_spread():
     mask[:, 7:9] = False
     holed = torch.where(mask[..., None], x, torch.nan)
     torch.testing.assert_close(block(holed, mask=mask), block(x, mask=mask), rtol=0, atol=0)
+
+
+def test_missing_values_do_not_reach_a_gradient():
+    block = make(bias=True)
+    x = torch.randn(2, 20, WIDTH)
+    mask = torch.rand(2, 20) < 0.6
+    gradients = []
+    for filler in (0.0, torch.nan):
+        given = torch.where(mask[..., None], x, filler).requires_grad_()
+        block.zero_grad()
+        block(given, mask=mask).square().sum().backward()
+        gradients.append([given.grad, *(p.grad for p in block.parameters())])
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+
+
+# Packed series
+
+
+def pack(cuts, reverse=False, **options):
+    """Return outputs and gradients of series run in one row, and of each run alone."""
+    block = shuffled(make(reverse=reverse, **options)).double()
+    x, weights, scale = torch.randn(3, 1, cuts[-1], WIDTH, dtype=torch.float64)
+    rows = {"mask": torch.rand(1, cuts[-1]) < 0.8, "delta_scale": scale[..., 0].abs()}
+
+    def together(x):
+        return block(x, cu_seqlens=torch.tensor(cuts), **rows)
+
+    def apart(x):
+        pieces = [
+            block(x[:, a:b], **{name: row[:, a:b] for name, row in rows.items()})
+            for a, b in pairwise(cuts)
+        ]
+        return torch.cat(pieces, dim=1)
+
+    for run in (together, apart):
+        block.zero_grad()
+        given = x.clone().requires_grad_()
+        out = run(given)
+        (out * weights).sum().backward()
+        yield [out, given.grad, *(p.grad for p in block.parameters())]
+
+
+@each_option
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("cuts", [(0, 1, 8, 8, 33), (0, 0, 5, 5), (0, 70)], ids=str)
+def test_packed_series_are_separate_series(cuts, reverse, options):
+    packed, separate = pack(cuts, reverse, **options)
+    for one, other in zip(packed, separate, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
 
 
 # Uneven time
@@ -260,21 +440,29 @@ def test_an_even_gap_is_the_default():
 # Backends
 
 
+def run(block, x, weights, **steps):
+    given = x.clone().requires_grad_()
+    out = block(given, **steps)
+    (out * weights).sum().backward()
+    gradients = {name: p.grad for name, p in block.named_parameters()}
+    return {"out": out, "x": given.grad} | gradients
+
+
+@each_option
+@pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_the_native_kernels_agree_with_the_reference(reverse):
-    if not backend_report()["native"].startswith("available"):
-        pytest.skip(backend_report()["native"])
-    block = make(reverse=reverse)
-    x = torch.randn(2, 33, WIDTH)
-    mask, scale = torch.rand(2, 33) < 0.8, torch.rand(2, 33) * 2
-    results = {}
-    for backend in ("native", "reference"):
-        block.zero_grad()
-        given = x.clone().requires_grad_()
-        with use_backend(backend):
-            out = block(given, mask=mask, delta_scale=scale)
-            out.square().sum().backward()
-        gradients = {name: p.grad.clone() for name, p in block.named_parameters()}
-        results[backend] = {"out": out.detach(), "x": given.grad} | gradients
-    for name, value in results["native"].items():
-        torch.testing.assert_close(value, results["reference"][name], rtol=2e-4, atol=2e-5)
+def test_outputs_and_gradients_are_those_of_the_reference_in_float64(reverse, packed, options):
+    block = shuffled(make(reverse=reverse, **options))
+    exact = copy.deepcopy(block).double()
+    shape = (1, 66) if packed else (2, 33)
+    x, weights = torch.randn(*shape, WIDTH), torch.randn(*shape, WIDTH)
+    steps = {"mask": torch.rand(shape) < 0.8, "delta_scale": torch.rand(shape) * 2}
+    if packed:
+        steps["cu_seqlens"] = torch.tensor([0, 7, 7, 66])
+    actual = run(block, x, weights, **steps)
+    with use_backend("reference"):
+        steps["delta_scale"] = steps["delta_scale"].double()
+        truth = run(exact, x.double(), weights.double(), **steps)
+    for name, value in truth.items():
+        allowed = TOLERANCES[torch.float32].gradient
+        assert relative_error(actual[name], value) < allowed, name

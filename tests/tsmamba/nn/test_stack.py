@@ -1,13 +1,31 @@
+from itertools import pairwise
+
 import pytest
 import torch
 
-from tsmamba.nn import MambaBlock, MambaStack
+from tsmamba.errors import ParameterError
+from tsmamba.nn import AttentionBlock, MambaBlock, MambaStack
 
 WIDTH = 12
+HYBRID = {"attention_at": (1,), "n_heads": 3}
+CAUSAL = {"A_init": "log-uniform", "selection": "gain", "tied_A": True}
+ALL = HYBRID | CAUSAL
+each_way = pytest.mark.parametrize("bidirectional", [False, True])
+each_option = pytest.mark.parametrize(
+    "options", [{}, HYBRID, ALL], ids=["published", "hybrid", "all"]
+)
 
 
 def make(**kwargs):
     return MambaStack(WIDTH, n_layers=3, d_state=4, **kwargs)
+
+
+def outputs_and_gradients(stack, run, x, weights):
+    stack.zero_grad()
+    given = x.clone().requires_grad_()
+    out = run(given)
+    (out * weights).sum().backward()
+    return [out, given.grad, *(p.grad for p in stack.parameters())]
 
 
 def test_a_block_adds_its_mixer_to_its_input():
@@ -25,15 +43,24 @@ def test_a_bidirectional_block_adds_one_mixer_for_each_direction():
     torch.testing.assert_close(block(x), x + both)
 
 
-def test_a_bidirectional_stack_sees_the_future_and_a_causal_one_does_not():
+@each_option
+def test_a_bidirectional_stack_sees_the_future_and_a_causal_one_does_not(options):
     x = torch.randn(1, 15, WIDTH)
     changed = x.clone()
     changed[:, -1] += 1
     for bidirectional in (False, True):
-        stack = make(bidirectional=bidirectional)
+        stack = make(bidirectional=bidirectional, **options)
         moved = (stack(x) != stack(changed)).any(-1)[0]
         assert moved[-1]
         assert moved[:-1].any() == bidirectional
+
+
+def test_attention_of_a_bidirectional_stack_looks_both_ways():
+    stack = MambaStack(WIDTH, 1, bidirectional=True, attention_at=(0,))
+    x = torch.randn(1, 15, WIDTH)
+    changed = x.clone()
+    changed[:, 7] += 1
+    assert (stack(x) != stack(changed)).any(-1).all()
 
 
 def test_the_norm_has_its_published_form():
@@ -59,26 +86,153 @@ def test_steps_give_the_numbers_of_the_whole_sequence(irregular):
     )
 
 
-@pytest.mark.parametrize("bidirectional", [False, True])
-def test_padding_on_the_right_is_as_good_as_absent(bidirectional):
-    stack = make(bidirectional=bidirectional)
-    x = torch.randn(2, 20, WIDTH)
-    mask = torch.arange(20).expand(2, -1) < 13
-    torch.testing.assert_close(stack(x, mask=mask)[:, :13], stack(x[:, :13]), rtol=1e-4, atol=1e-5)
+@each_way
+@each_option
+@pytest.mark.parametrize("kept", [slice(0, 13), slice(7, 20)], ids=str)
+def test_padding_is_as_good_as_absent(kept, options, bidirectional):
+    stack = make(bidirectional=bidirectional, **options).double()
+    x, weights = torch.randn(2, 2, 20, WIDTH, dtype=torch.float64)
+    mask = torch.zeros(2, 20, dtype=torch.bool)
+    mask[:, kept] = True
+    padded = outputs_and_gradients(stack, lambda x: stack(x, mask=mask), x, weights)
+    padded[0], missing = padded[0][:, kept], padded[0][~mask]
+    absent = outputs_and_gradients(stack, lambda x: stack(x[:, kept]), x, weights[:, kept])
+    for one, other in zip(padded, absent, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+    assert not missing.any()
 
 
-def test_missing_steps_do_not_reach_their_neighbours():
-    stack = make(bidirectional=True)
-    x = torch.randn(2, 20, WIDTH)
+@each_way
+@each_option
+def test_missing_values_reach_neither_outputs_nor_gradients(options, bidirectional):
+    stack = make(bidirectional=bidirectional, **options)
+    x, weights = torch.randn(2, 2, 20, WIDTH)
     mask = torch.rand(2, 20) < 0.7
-    other = torch.where(mask[..., None], x, 50.0)
-    assert torch.equal(stack(x, mask=mask)[mask], stack(other, mask=mask)[mask])
+    results = [
+        outputs_and_gradients(
+            stack,
+            lambda x: stack(x, mask=mask),
+            torch.where(mask[..., None], x, filler),
+            weights,
+        )
+        for filler in (0.0, torch.nan)
+    ]
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
-def test_a_bidirectional_stack_cannot_step():
-    stack = make(bidirectional=True)
+@each_way
+@each_option
+@pytest.mark.parametrize("cuts", [(0, 1, 8, 8, 33), (0, 0, 5, 5)], ids=str)
+def test_packed_series_are_separate_series(cuts, options, bidirectional):
+    stack = make(bidirectional=bidirectional, **options).double()
+    x, weights, scale = torch.randn(3, 1, cuts[-1], WIDTH, dtype=torch.float64)
+    rows = {"mask": torch.rand(1, cuts[-1]) < 0.8, "delta_scale": scale[..., 0].abs()}
+
+    def together(x):
+        return stack(x, cu_seqlens=torch.tensor(cuts), **rows)
+
+    def apart(x):
+        pieces = [slice(*ends) for ends in pairwise(cuts)]
+        return torch.cat(
+            [stack(x[:, i], **{name: row[:, i] for name, row in rows.items()}) for i in pieces], 1
+        )
+
+    packed, separate = (outputs_and_gradients(stack, f, x, weights) for f in (together, apart))
+    for one, other in zip(packed, separate, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+
+
+# Options
+
+
+def test_options_reach_every_mamba_block_of_both_directions():
+    stack = make(bidirectional=True, **ALL)
+    first, attention, last = stack.layers
+    for mixer in (first.mixer, first.mixer_back, last.mixer, last.mixer_back):
+        assert mixer.gain_proj is not None
+        assert mixer.A_log.dim() == 1
+        assert mixer.A_log.any()  # zero would be "s4d-real"
+    assert isinstance(attention, AttentionBlock)
+    assert attention.mixer.n_heads == 3
+    assert not attention.mixer.causal
+
+
+def test_a_state_dict_survives_the_round_trip():
+    stack, other = make(**ALL), make(**ALL)
+    other.load_state_dict(stack.state_dict(), strict=True)
+    x = torch.randn(2, 9, WIDTH)
+    assert torch.equal(stack(x), other(x))
+
+
+@pytest.mark.parametrize(
+    ("attention_at", "message"),
+    [
+        ((1, 3), r"attention_at=\(1, 3\) names \[3\], but the depths of 3 blocks are \[0, 1, 2\]"),
+        ((-1,), r"attention_at=\(-1,\) names \[-1\], .*; pass some of these"),
+    ],
+)
+def test_a_depth_that_is_not_there_is_refused(attention_at, message):
+    with pytest.raises(ParameterError, match=message):
+        make(attention_at=attention_at)
+
+
+def test_a_wrong_name_is_refused():
+    with pytest.raises(ParameterError, match="selection='exp'; pass one of"):
+        make(selection="exp")
+
+
+@each_way
+@each_option
+def test_checkpointing_changes_memory_and_time_only(options, bidirectional):
+    plain = make(bidirectional=bidirectional, dropout=0.3, **options)
+    frugal = make(bidirectional=bidirectional, dropout=0.3, checkpoint=True, **options)
+    frugal.load_state_dict(plain.state_dict())
+    x, weights, scale = torch.randn(3, 2, 20, WIDTH)
+    steps = {"mask": torch.rand(2, 20) < 0.8, "delta_scale": scale[..., 0].abs()}
+    results, calls = [], []
+    for stack in (plain, frugal):
+        counted = []
+        stack.layers[1].register_forward_pre_hook(lambda *_, counted=counted: counted.append(1))
+        torch.manual_seed(0)  # the same dropout
+        results.append(
+            outputs_and_gradients(stack, lambda x, run=stack: run(x, **steps), x, weights)
+        )
+        calls.append(len(counted))
+    assert calls == [1, 2]
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_nothing_is_computed_twice_outside_training():
+    stack = make(checkpoint=True).eval()
+    calls = []
+    stack.layers[0].register_forward_pre_hook(lambda *_: calls.append(1))
+    stack(torch.randn(1, 5, WIDTH)).sum().backward()
+    assert len(calls) == 1
+
+
+# One step after another
+
+
+@pytest.mark.parametrize(
+    "kwargs", [{"bidirectional": True}, HYBRID], ids=["bidirectional", "hybrid"]
+)
+def test_a_stack_that_needs_the_whole_sequence_cannot_step(kwargs):
+    stack, causal = make(**kwargs), make()
+    with pytest.raises(
+        RuntimeError, match=r"need the whole sequence; call forward, or build a cau"
+    ):
+        stack.init_state(1)
+    with pytest.raises(
+        RuntimeError, match=r"need the whole sequence; call forward, or build a cau"
+    ):
+        stack.step(torch.randn(1, WIDTH), causal.init_state(1))
+
+
+def test_a_bidirectional_block_cannot_step():
+    block = MambaBlock(WIDTH, bidirectional=True)
     with pytest.raises(RuntimeError, match="call forward"):
-        stack.step(torch.randn(1, WIDTH), stack.init_state(1))
+        block.step(torch.randn(1, WIDTH), block.mixer.init_state(1))
 
 
 def test_a_state_of_another_depth_is_refused():
@@ -95,9 +249,10 @@ def test_dropout_is_active_in_training_only():
     assert torch.equal(stack(x), stack(x))
 
 
-@pytest.mark.parametrize("bidirectional", [False, True])
-def test_every_parameter_gets_a_gradient(bidirectional):
-    stack = make(bidirectional=bidirectional)
+@each_way
+@each_option
+def test_every_parameter_gets_a_gradient(options, bidirectional):
+    stack = make(bidirectional=bidirectional, **options)
     # The sum of squares of a normed vector is constant, so it would hide the gradients.
     (stack(torch.randn(2, 11, WIDTH)) * torch.randn(WIDTH)).sum().backward()
     silent = [name for name, p in stack.named_parameters() if p.grad is None or not p.grad.any()]
