@@ -4,6 +4,7 @@
 #   make test      all tests                     (ARGS="-k scan -x" goes to pytest)
 #   make check     style, types, import directions
 #   make bench     speed of the kernels on this machine
+#   make gpu-check the GPU kernels on this machine's CUDA device: right, and how fast
 #   make install   what the others do first, in .venv
 #   make clean     remove .venv, builds and caches
 #
@@ -22,7 +23,7 @@ BENCH_INSTALLED := $(VENV)/.installed-bench
 SOURCES := pyproject.toml constraints.txt kernels/CMakeLists.txt $(wildcard kernels/csrc/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench clean
+.PHONY: help install demo test check bench gpu-check clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -43,6 +44,9 @@ check: $(INSTALLED)
 
 bench: $(BENCH_INSTALLED)
 	$(BIN)/python kernels/benchmarks/bench.py $(ARGS)
+
+gpu-check: $(INSTALLED)
+	$(BIN)/python kernels/benchmarks/gpu_check.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,9 +1,9 @@
 """Which implementation runs a call, and why not a faster one."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -14,26 +14,45 @@ from tsmamba_kernels.errors import BackendUnavailableError
 VARIABLE = "TSMAMBA_BACKEND"
 
 
-@dataclass(frozen=True)
-class Backend:
-    """A way to run the operations; ``reason_against`` is None where it can."""
-
-    name: str
-    reason_against: Callable[[Tensor], str | None]
+# Without importing it, which takes a second.
+_HAS_TRITON = find_spec("triton") is not None
 
 
-def _against_native(x: Tensor) -> str | None:
-    if x.device.type != "cpu":
-        return f"the native kernels run on CPU tensors, this one is on {x.device}"
+def _interpreted() -> bool:
+    """Whether Triton runs its kernels step by step on the CPU, which is for tests."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def _against_triton(device: torch.device) -> str | None:
+    if not _HAS_TRITON:
+        return "triton is not installed; pip install triton"
+    if device.type == "cuda" or (device.type == "cpu" and _interpreted()):
+        return None
+    return f"the Triton kernels run on CUDA tensors, not on {device}"
+
+
+def _against_native(device: torch.device) -> str | None:
+    if device.type != "cpu":
+        return f"the native kernels run on CPU tensors, not on {device}"
     return _native.REASON_AGAINST
 
 
-def _against_reference(_: Tensor) -> str | None:
+def _against_reference(_: torch.device) -> str | None:
     return None
 
 
-# In order of preference.
-BACKENDS = (Backend("native", _against_native), Backend("reference", _against_reference))
+# For each backend the reason against it on a device, None where it can run.
+BACKENDS: dict[str, Callable[[torch.device], str | None]] = {
+    "triton": _against_triton,
+    "native": _against_native,
+    "reference": _against_reference,
+}
+
+
+def _preferred(device: torch.device) -> tuple[str, ...]:
+    """Return what an automatic choice tries; Triton's interpreter is never part of it."""
+    return ("triton", "reference") if device.type == "cuda" else ("native", "reference")
+
 
 _requested: list[str] = []
 _last: dict[str, tuple[str, str | None]] = {}
@@ -47,7 +66,7 @@ def use_backend(name: str) -> Iterator[None]:
 
     Parameters
     ----------
-    name : {"auto", "native", "reference"}
+    name : {"auto", "triton", "native", "reference"}
         As the ``backend`` argument of the operations, which it does not override.
 
     Raises
@@ -72,30 +91,29 @@ def use_backend(name: str) -> Iterator[None]:
 
 
 def _check_name(name: str) -> None:
-    known = ["auto", *(backend.name for backend in BACKENDS)]
+    known = ("auto", *BACKENDS)
     if name not in known:
         raise BackendUnavailableError(f"no backend {name!r}; choose one of {', '.join(known)}")
 
 
-def choose(op: str, x: Tensor, requested: str) -> str:
+def choose(op: str, x: Tensor, requested: str, absent: Collection[str] = ()) -> str:
     """Return the backend for a call of ``op`` on tensors like ``x``.
 
     The argument, the innermost `use_backend`, the environment variable and the order of preference
     are asked in this order. A backend that was asked for by name and cannot run is an error; an
-    automatic choice falls through, and `backend_report` tells why.
+    automatic choice falls through, and `backend_report` tells why. ``absent`` names the backends
+    that an operation was not written for.
     """
     if requested == "auto":
         requested = _requested[-1] if _requested else os.environ.get(VARIABLE, "auto")
     _check_name(requested)
     reason = None
-    for backend in BACKENDS:
-        if requested not in ("auto", backend.name):
-            continue
-        against = backend.reason_against(x)
+    for name in _preferred(x.device) if requested == "auto" else (requested,):
+        against = f"it has no {name} kernel" if name in absent else BACKENDS[name](x.device)
         if against is None:
             if not torch.compiler.is_compiling():
-                _last[op] = (backend.name, reason)
-            return backend.name
+                _last[op] = (name, reason)
+            return name
         reason = against
     raise BackendUnavailableError(f"backend {requested!r} cannot run {op}: {reason}")
 
@@ -118,12 +136,12 @@ def backend_report() -> dict[str, str]:
     >>> backend_report()["reference"]
     'available'
     """
-    probe = torch.empty(0)
+    devices = {"triton": "cuda" if torch.cuda.is_available() else "cpu"}
     report = {}
-    for backend in BACKENDS:
-        reason = backend.reason_against(probe)
-        detail = f"available ({_native.isa()})" if backend.name == "native" else "available"
-        report[backend.name] = reason or detail
+    for name, reason_against in BACKENDS.items():
+        reason = reason_against(torch.device(devices.get(name, "cpu")))
+        detail = f"available ({_native.isa()})" if name == "native" else "available"
+        report[name] = reason or detail
     for op, (name, reason) in sorted(_last.items()):
         report[op] = f"{name} (not a faster one: {reason})" if reason else name
     return report

@@ -6,8 +6,18 @@ import torch
 from tsmamba_kernels import _backend, _native, backend_report, causal_conv1d, use_backend
 from tsmamba_kernels.errors import BackendUnavailableError
 
-UNKNOWN = "^no backend 'fast'; choose one of auto, native, reference$"
+UNKNOWN = "^no backend 'fast'; choose one of auto, triton, native, reference$"
 X, WEIGHT = torch.ones(1, 3, 2), torch.ones(2, 2)
+ELSEWHERE = torch.empty(1, device="meta")
+
+
+class OnCuda:
+    """All that a choice looks at of a tensor on a GPU, which the machine need not have."""
+
+    device = torch.device("cuda", 0)
+
+
+ON_CUDA = OnCuda()
 
 
 @pytest.fixture(autouse=True)
@@ -86,13 +96,52 @@ def test_without_the_library_the_native_backend_is_refused_by_name(without_libra
         used(backend="native")
 
 
-def test_a_tensor_elsewhere_is_refused_by_the_native_backend():
-    elsewhere = torch.empty(1, device="meta")
-    reason = "the native kernels run on CPU tensors, this one is on meta"
-    with pytest.raises(BackendUnavailableError, match=f"^backend 'native' cannot run op: {reason}"):
-        _backend.choose("op", elsewhere, "native")
-    assert _backend.choose("op", elsewhere, "auto") == "reference"
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("triton", "the Triton kernels run on CUDA tensors, not on meta"),
+        ("native", "the native kernels run on CPU tensors, not on meta"),
+    ],
+)
+def test_a_tensor_elsewhere_is_refused_by_name(name, reason, monkeypatch):
+    monkeypatch.setattr(_backend, "_HAS_TRITON", True)
+    with pytest.raises(BackendUnavailableError, match=f"'{name}' cannot run op: {reason}$"):
+        _backend.choose("op", ELSEWHERE, name)
+
+
+def test_a_tensor_elsewhere_runs_on_the_reference_and_the_report_says_why():
+    assert _backend.choose("op", ELSEWHERE, "auto") == "reference"
+    reason = "the native kernels run on CPU tensors, not on meta"
     assert backend_report()["op"] == f"reference (not a faster one: {reason})"
+
+
+def test_a_cuda_tensor_runs_on_triton(monkeypatch):
+    monkeypatch.setattr(_backend, "_HAS_TRITON", True)
+    assert _backend.choose("op", ON_CUDA, "auto") == "triton"
+    assert backend_report()["op"] == "triton"
+
+
+def test_without_triton_a_cuda_tensor_runs_on_the_reference_and_the_report_says_why(monkeypatch):
+    monkeypatch.setattr(_backend, "_HAS_TRITON", False)
+    assert _backend.choose("op", ON_CUDA, "auto") == "reference"
+    reason = "triton is not installed; pip install triton"
+    assert backend_report()["op"] == f"reference (not a faster one: {reason})"
+    assert backend_report()["triton"] == reason
+    with pytest.raises(BackendUnavailableError, match=f"'triton' cannot run op: {reason}$"):
+        _backend.choose("op", ON_CUDA, "triton")
+
+
+def test_the_interpreter_runs_cpu_tensors_only_when_asked_by_name(native, triton, monkeypatch):
+    assert used() == "native"
+    assert used(backend="triton") == "triton"
+    monkeypatch.delenv("TRITON_INTERPRET")
+    with pytest.raises(BackendUnavailableError, match="run on CUDA tensors, not on cpu"):
+        used(backend="triton")
+
+
+def test_the_package_does_not_import_triton(triton, run_python):
+    done = run_python("-c", "import sys, tsmamba_kernels; print('triton' in sys.modules)")
+    assert done.stdout == "False\n", done.stderr
 
 
 def test_the_report_names_the_instruction_set(native):
@@ -100,4 +149,4 @@ def test_the_report_names_the_instruction_set(native):
 
 
 def test_the_report_lists_only_what_was_called():
-    assert set(backend_report()) == {"native", "reference"}
+    assert set(backend_report()) == {"triton", "native", "reference"}

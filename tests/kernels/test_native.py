@@ -2,6 +2,7 @@
 
 import ctypes
 import re
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import torch
 
 from tsmamba_kernels import _native
 from tsmamba_kernels.errors import KernelError, ShapeError
+from tsmamba_kernels.selective_scan import cpu_plan
 
 HEADER = Path(__file__).resolve().parents[2] / "kernels" / "csrc" / "tsm_cpu.h"
 C_TYPES = {"int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "double": ctypes.c_double}
@@ -41,6 +43,13 @@ def test_a_structure_mirrors_the_header(struct, mirror):
     assert list(fields_of(struct)) == [(name, kind) for name, kind in mirror._fields_]
 
 
+def test_a_series_is_a_row_of_an_integer_tensor():
+    (second,) = cpu_plan.cut(2, 2 * cpu_plan.CHUNK, 1)[1].tolist()
+    named = {"row": 1, "start": 0, "length": 2 * cpu_plan.CHUNK, "piece": 2}
+    assert list(fields_of("tsm_series")) == [(name, ctypes.c_int64) for name in named]
+    assert second == list(named.values())
+
+
 def test_the_version_mirrors_the_header():
     found = re.search(r"#define TSM_ABI_VERSION (\d+)", HEADER.read_text(encoding="utf-8"))
     assert int(found.group(1)) == _native.ABI_VERSION
@@ -48,7 +57,8 @@ def test_the_version_mirrors_the_header():
 
 def test_every_symbol_of_the_header_is_exported(native):
     symbols = re.findall(r"\b(tsm_\w+)\((?:const|void)", HEADER.read_text(encoding="utf-8"))
-    assert len(symbols) == 10
+    kernels = product(("selective_scan", "causal_conv"), ("fwd", "bwd"), _native.DTYPES.values())
+    assert {f"tsm_{'_'.join(kernel)}" for kernel in kernels} <= set(symbols)
     library = _native.LIBRARY
     assert all(hasattr(library, symbol) for symbol in symbols)
 

@@ -150,13 +150,6 @@ def test_batch_rows_do_not_meet(native):
             assert torch.equal(y[row : row + 1], single)
 
 
-@pytest.fixture
-def threads():
-    before = torch.get_num_threads()
-    yield torch.set_num_threads
-    torch.set_num_threads(before)
-
-
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_the_number_of_threads_changes_no_bit_of_the_output(native, threads, dtype, groups):

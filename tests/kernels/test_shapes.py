@@ -21,7 +21,11 @@ CONV = conv_inputs(2, 5, 4, 3)
             {"delta": torch.ones(2, 6, 4)},
             "delta has shape (2, 6, 4), but axes (B, L, D) want L = 5, not 6",
         ),
-        ({"A": -torch.ones(3, 3)}, "A has shape (3, 3), but axes (D, N) want D = 4, not 3"),
+        (
+            {"A": -torch.ones(3, 3)},
+            "A has shape (3, 3), but axes (D, N) or (D) want D = 4, not 3",
+        ),
+        ({"A": -torch.ones(3)}, "A has shape (3,), but axes (D, N) or (D) want D = 4, not 3"),
         (
             {"B": torch.ones(2, 5, 7)},
             "B has shape (2, 5, 1, 7), but axes (B, L, G, N) want N = 3, not 7",
@@ -63,6 +67,7 @@ CONV = conv_inputs(2, 5, 4, 3)
             "4 channels cannot be shared by 0 groups",
         ),
         ({"A": torch.full((4, 3), 1e-9)}, "A has a positive entry"),
+        ({"A": torch.full((4,), 1e-9)}, "A has a positive entry"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

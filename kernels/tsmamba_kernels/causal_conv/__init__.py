@@ -1,12 +1,19 @@
 """Causal depthwise convolution: the short filter before the scan of a Mamba block."""
 
+from collections.abc import Callable
 from typing import Literal, overload
 
 import torch
 from torch import Tensor
 
 from tsmamba_kernels._backend import choose
-from tsmamba_kernels._shapes import check_axes, check_mask, compute_dtype
+from tsmamba_kernels._shapes import (
+    check_axes,
+    check_mask,
+    check_packing,
+    compute_dtype,
+    storage_dtype,
+)
 from tsmamba_kernels.causal_conv.cpu import causal_conv1d_native
 from tsmamba_kernels.causal_conv.reference import causal_conv1d_reference
 from tsmamba_kernels.errors import ShapeError
@@ -27,6 +34,7 @@ def causal_conv1d(
     return_final_state: Literal[False] = ...,
     mask: Tensor | None = ...,
     reverse: bool = ...,
+    cu_seqlens: Tensor | None = ...,
     backend: str = ...,
 ) -> Tensor: ...
 @overload
@@ -40,6 +48,7 @@ def causal_conv1d(
     return_final_state: Literal[True],
     mask: Tensor | None = ...,
     reverse: bool = ...,
+    cu_seqlens: Tensor | None = ...,
     backend: str = ...,
 ) -> tuple[Tensor, Tensor]: ...
 def causal_conv1d(
@@ -52,6 +61,7 @@ def causal_conv1d(
     return_final_state: bool = False,
     mask: Tensor | None = None,
     reverse: bool = False,
+    cu_seqlens: Tensor | None = None,
     backend: str = "auto",
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Filter every channel with its own short causal filter.
@@ -71,14 +81,18 @@ def causal_conv1d(
     activation : {"silu"}, optional
         Applied to the result.
     initial_state : Tensor of shape (B, W - 1, D), optional
-        The W - 1 inputs before the first step, oldest first; zeros when absent.
+        The W - 1 inputs before the first step, oldest first; zeros when absent. (S, W - 1, D) with
+        ``cu_seqlens``.
     return_final_state : bool, default False
         Also return the last W - 1 inputs.
     mask : bool Tensor of shape (B, L), optional
         False marks a missing step: its input counts as zero and its output is zero.
     reverse : bool, default False
         Filter from the last step to the first; equal to flipping input and output along time.
-    backend : {"auto", "native", "reference"}, default "auto"
+    cu_seqlens : int Tensor of shape (S + 1,), optional
+        Boundaries, from 0 to L, of S series that lie one after the other in a single batch row
+        (B = 1). Each starts from a state of its own; a series may be empty.
+    backend : {"auto", "triton", "native", "reference"}, default "auto"
         Implementation to use; see `backend_report`.
 
     Returns
@@ -104,17 +118,20 @@ def causal_conv1d(
     sizes = check_axes(
         "causal_conv1d",
         x=(x, "B L D"), weight=(weight, "D W"), bias=(bias, "D"),
-        initial_state=(initial_state, "B W-1 D"), mask=(mask, "B L"),
+        initial_state=(initial_state, "B W-1 D" if cu_seqlens is None else "S W-1 D"),
+        mask=(mask, "B L"),
     )  # fmt: skip
     check_mask("causal_conv1d", mask)
+    check_packing("causal_conv1d", cu_seqlens, sizes)
     if activation not in (None, "silu"):
         raise ShapeError(f"causal_conv1d: activation {activation!r}; pass 'silu' or None")
     if sizes["W"] == 0:
         raise ShapeError("causal_conv1d: weight has no columns; a filter is at least one step wide")
     dtype = compute_dtype(x)
     reach = sizes["W"] - 1
+    series = sizes["B"] if cu_seqlens is None else cu_seqlens.shape[0] - 1
     state = (
-        torch.zeros(sizes["B"], reach, sizes["D"], dtype=dtype, device=x.device)
+        torch.zeros(series, reach, sizes["D"], dtype=dtype, device=x.device)
         if initial_state is None
         else initial_state.to(dtype)
     )
@@ -123,27 +140,37 @@ def causal_conv1d(
             f"causal_conv1d: initial_state has shape {tuple(state.shape)}, but axes (B, W-1, D) "
             f"want W-1 = {reach}, not {state.shape[1]}"
         )
-    run = (
-        causal_conv1d_native
-        if choose("causal_conv1d", x, backend) == "native"
-        else causal_conv1d_reference
-    )
-    out = run(
-        x.to(dtype),
+    chosen = choose("causal_conv1d", x, backend)
+    out = _implementation(chosen)(
+        x.to(storage_dtype(chosen, x)),
         weight.to(dtype),
         None if bias is None else bias.to(dtype),
         silu=activation == "silu",
         initial_state=state,
         mask=mask,
         reverse=reverse,
+        cu_seqlens=cu_seqlens,
     ).to(x.dtype)
     if not return_final_state:
         return out
-    return out, _last_inputs(x.to(dtype), state, mask, reverse)
+    return out, _last_inputs(x, state, mask, reverse, cu_seqlens)
 
 
-def _last_inputs(x: Tensor, state: Tensor, mask: Tensor | None, reverse: bool) -> Tensor:
+def _implementation(backend: str) -> Callable[..., Tensor]:
+    if backend == "triton":
+        # Not above: importing triton takes a second, and most machines lack it.
+        from tsmamba_kernels.causal_conv.gpu import causal_conv1d_triton
+
+        return causal_conv1d_triton
+    return causal_conv1d_native if backend == "native" else causal_conv1d_reference
+
+
+def _last_inputs(
+    x: Tensor, state: Tensor, mask: Tensor | None, reverse: bool, cu_seqlens: Tensor | None
+) -> Tensor:
     """Return the last W - 1 inputs in scan order, reaching back into ``state`` if L is short."""
+    if cu_seqlens is not None:
+        return _last_inputs_packed(x, state, mask, reverse, cu_seqlens.long())
     reach = state.shape[1]
     tail = slice(0, reach) if reverse else slice(max(x.shape[1] - reach, 0), None)
     recent = x[:, tail]
@@ -152,6 +179,24 @@ def _last_inputs(x: Tensor, state: Tensor, mask: Tensor | None, reverse: bool) -
     if reverse:
         recent = recent.flip(1)
     return torch.cat([state[:, recent.shape[1] :], recent], dim=1)
+
+
+def _last_inputs_packed(
+    x: Tensor, state: Tensor, mask: Tensor | None, reverse: bool, cu_seqlens: Tensor
+) -> Tensor:
+    """Do the same for packed series, without waiting for the device to tell their lengths."""
+    reach = state.shape[1]
+    if x.shape[1] == 0:
+        return state
+    start, end = cu_seqlens[:-1, None], cu_seqlens[1:, None]  # (S, 1)
+    # Places of the window, counted from the first input; below zero they are the state's.
+    place = end - start + torch.arange(-reach, 0, device=x.device)  # (S, W - 1)
+    at = (end - 1 - place if reverse else start + place).clamp(0, x.shape[1] - 1)
+    recent = x[0, at]  # (S, W - 1, D)
+    if mask is not None:
+        recent = torch.where(mask[0, at, None], recent, 0.0)
+    before = (place + reach).clamp(0, max(reach - 1, 0))[..., None].expand_as(recent)
+    return torch.where(place[..., None] < 0, state.gather(1, before), recent)
 
 
 def causal_conv1d_update(
