@@ -2,22 +2,20 @@
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from tsmamba.nn.mamba import Mamba, MambaState
-from tsmamba.nn.stack import MambaStack
+from tsmamba.nn.stack import NORM_EPS, MambaStack
 from tsmamba_kernels import LayerWeights, StackStep
-from tsmamba_kernels.stack_step.layout import from_state_rows, state_rows
 
 
 class FusedStack:
     """One time step of a causal `MambaStack`, for one to thousands of streams, in one native call.
 
-    Use it to score points as they arrive: it gives the numbers of the stack's `forward`, without
-    the cost of some fifty PyTorch calls a step. It is a copy of the weights as they are when it is
-    made, in float32 on the CPU; it does not train. Its state is one tensor, a contiguous row a
-    stream, changed in place.
+    Use it to score points as they arrive: it gives the numbers that `forward` of the stack in
+    evaluation mode has there, without the many PyTorch calls of `MambaStack.step`. It is a copy of
+    the weights as they are when it is made, in float32 on the CPU, and does not train. Its state is
+    one tensor with a contiguous row for each stream, changed in place.
 
     Parameters
     ----------
@@ -28,6 +26,8 @@ class FusedStack:
     ------
     RuntimeError
         If the stack is bidirectional or has attention blocks.
+    ShapeError
+        If the stack has no blocks.
 
     Examples
     --------
@@ -43,11 +43,8 @@ class FusedStack:
     """
 
     def __init__(self, stack: MambaStack) -> None:
-        blocks = stack.causal_blocks()
-        layers = [_weights(block.mixer, block.norm.weight) for block in blocks]
-        self._step = StackStep(layers, stack.norm_f.weight, eps=stack.norm_f.eps or 1e-5)
-        first = blocks[0].mixer
-        self._inner, self._reach = first.D.shape[0], first.conv1d.weight.shape[2] - 1
+        layers = [_weights(block.mixer, block.norm.weight) for block in stack.causal_blocks()]
+        self._step = StackStep(layers, stack.norm_f.weight, eps=NORM_EPS)
 
     def init_state(self, streams: int) -> Tensor:
         """Return the states of as many streams before their first step.
@@ -55,7 +52,7 @@ class FusedStack:
         Returns
         -------
         Tensor of shape (streams, ...)
-            Zeros. Rows may be selected, stacked and saved; `unpack` tells what is in them.
+            Zeros, float32. Rows may be selected, stacked and saved; `unpack` tells what is in them.
         """
         return self._step.init_state(streams)
 
@@ -93,35 +90,35 @@ class FusedStack:
         return self._step(x, state, delta_scale=delta_scale, slots=slots)
 
     def pack(self, states: Sequence[MambaState]) -> Tensor:
-        """Return the states that `MambaStack.step` carries in the form of `init_state`."""
-        rows = [torch.cat([state.conv, state.ssm.transpose(1, 2)], dim=1) for state in states]
-        return from_state_rows(torch.stack(rows, dim=1))
+        """Return the states that `MambaStack.step` and `MambaStack.prefill` carry as one tensor.
+
+        Raises
+        ------
+        ShapeError
+            If they are those of another stack.
+        """
+        return self._step.pack(states)
 
     def unpack(self, state: Tensor) -> list[MambaState]:
         """Return a copy of the states in the form that `MambaStack.step` takes."""
-        rows = state_rows(state)[..., : self._inner]
-        return [
-            MambaState(layer[:, : self._reach], layer[:, self._reach :].transpose(1, 2))
-            for layer in rows.unbind(1)
-        ]
+        return [MambaState(*layer) for layer in self._step.unpack(state)]
 
 
 def _weights(mixer: Mamba, norm: Tensor) -> LayerWeights:
     gain = mixer.gain_proj
-    with torch.no_grad():
-        return LayerWeights(
-            norm=norm,
-            in_proj=mixer.in_proj.weight,
-            in_proj_bias=mixer.in_proj.bias,
-            conv1d=mixer.conv1d.weight.squeeze(1),
-            conv1d_bias=mixer.conv1d.bias,
-            x_proj=mixer.x_proj.weight,
-            dt_proj=mixer.dt_proj.weight,
-            dt_proj_bias=mixer.dt_proj.bias,
-            gain_proj=None if gain is None else gain.weight,
-            gain_proj_bias=None if gain is None else gain.bias,
-            A=mixer.decay_rates(),
-            D=mixer.D,
-            out_proj=mixer.out_proj.weight,
-            out_proj_bias=mixer.out_proj.bias,
-        )
+    return LayerWeights(
+        norm=norm,
+        in_proj=mixer.in_proj.weight,
+        in_proj_bias=mixer.in_proj.bias,
+        conv1d=mixer.conv1d.weight.squeeze(1),
+        conv1d_bias=mixer.conv1d.bias,
+        x_proj=mixer.x_proj.weight,
+        dt_proj=mixer.dt_proj.weight,
+        dt_proj_bias=mixer.dt_proj.bias,
+        gain_proj=None if gain is None else gain.weight,
+        gain_proj_bias=None if gain is None else gain.bias,
+        A=mixer.decay_rates(),
+        D=mixer.D,
+        out_proj=mixer.out_proj.weight,
+        out_proj_bias=mixer.out_proj.bias,
+    )

@@ -19,6 +19,8 @@ State = TypeVar("State")
 # The first logit of a gain, which is then 0.88: near one, and where the logistic curve still has
 # slope.
 GAIN_START = 2.0
+# Steps of a long sequence that are taken together when no gradient is wanted.
+PIECE = 4096
 
 
 class MambaState(NamedTuple):
@@ -176,20 +178,10 @@ class Mamba(nn.Module):
         Tensor of shape (B, L, D)
             Output.
         """
-        x, z = self._project_in(x, mask)
-        x = causal_conv1d(
-            x, *self._filter(), mask=mask, reverse=self.reverse, cu_seqlens=cu_seqlens
-        )
-        y = selective_scan(
-            *self._scan_operands(x, z),
-            delta_bias=self.dt_proj.bias,
-            delta_softplus=True,
-            mask=mask,
-            reverse=self.reverse,
-            delta_scale=delta_scale,
-            cu_seqlens=cu_seqlens,
-        )
-        return self._project_out(y, mask)
+        whole = torch.is_grad_enabled() or torch.compiler.is_compiling() or cu_seqlens is not None
+        if whole or x.shape[1] <= PIECE:
+            return self._mix(x, mask, delta_scale, cu_seqlens=cu_seqlens)[0]
+        return self._mix_in_pieces(x, mask, delta_scale)
 
     def prefill(
         self,
@@ -225,21 +217,7 @@ class Mamba(nn.Module):
         """
         if self.reverse:
             raise RuntimeError("a reverse Mamba block needs the whole sequence; call forward")
-        before = self.init_state(x.shape[0]) if state is None else state
-        x, z = self._project_in(x, mask)
-        x, conv = causal_conv1d(
-            x, *self._filter(), mask=mask, initial_state=before.conv, return_final_state=True
-        )
-        y, ssm = selective_scan(
-            *self._scan_operands(x, z),
-            delta_bias=self.dt_proj.bias,
-            delta_softplus=True,
-            mask=mask,
-            delta_scale=delta_scale,
-            initial_state=before.ssm,
-            return_final_state=True,
-        )
-        return self._project_out(y, mask), MambaState(conv, ssm)
+        return self._mix(x, mask, delta_scale, state=state)
 
     def step(
         self, x: Tensor, state: MambaState, *, delta_scale: Tensor | None = None
@@ -269,30 +247,69 @@ class Mamba(nn.Module):
         """
         return take_step(self.prefill, x, state, delta_scale)
 
-    def _project_in(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return input and gate, of shape (..., E) each."""
+    def _mix(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        delta_scale: Tensor | None,
+        *,
+        state: MambaState | None = None,
+        cu_seqlens: Tensor | None = None,
+    ) -> tuple[Tensor, MambaState]:
         if mask is not None:
             x = torch.where(mask.unsqueeze(-1), x, 0.0)  # else NaN reaches in_proj's gradient
-        x, z = self.in_proj(x).chunk(2, dim=-1)
-        return x, z
+        x, z = self.in_proj(x).chunk(2, dim=-1)  # (B, L, E) each
+        x, conv = causal_conv1d(
+            x,
+            self.conv1d.weight.squeeze(1),
+            self.conv1d.bias,
+            "silu",
+            initial_state=None if state is None else state.conv,
+            return_final_state=True,
+            mask=mask,
+            reverse=self.reverse,
+            cu_seqlens=cu_seqlens,
+        )
+        dt, B, C = self._selection(x)
+        y, ssm = selective_scan(
+            x,
+            dt,
+            self.decay_rates(),
+            B,
+            C,
+            self.D,
+            z,
+            delta_bias=self.dt_proj.bias,
+            delta_softplus=True,
+            initial_state=None if state is None else state.ssm,
+            return_final_state=True,
+            mask=mask,
+            reverse=self.reverse,
+            delta_scale=delta_scale,
+            cu_seqlens=cu_seqlens,
+        )
+        out: Tensor = self.out_proj(y)
+        return out if mask is None else out * mask.unsqueeze(-1), MambaState(conv, ssm)
 
-    def _filter(self) -> tuple[Tensor, Tensor | None, Literal["silu"]]:
-        return self.conv1d.weight.squeeze(1), self.conv1d.bias, "silu"
+    def _mix_in_pieces(self, x: Tensor, mask: Tensor | None, delta_scale: Tensor | None) -> Tensor:
+        """Do the same piece by piece, so that what lies between the layers stays in cache."""
+        starts = range(0, x.shape[1], PIECE)
+        pieces, state = [], None
+        for start in reversed(starts) if self.reverse else starts:
+            at = slice(start, start + PIECE)
+            seen, gaps = (None if v is None else v[:, at] for v in (mask, delta_scale))
+            piece, state = self._mix(x[:, at], seen, gaps, state=state)
+            pieces.append(piece)
+        return torch.cat(pieces[::-1] if self.reverse else pieces, dim=1)
 
-    def _scan_operands(
-        self, x: Tensor, z: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Return the positional operands of `selective_scan`, with those that ``x`` selects."""
+    def _selection(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what the input selects: raw step sizes (..., E), B and C (..., N)."""
         dt, B, C = self.x_proj(x).split([self.dt_rank, self.d_state, self.d_state], dim=-1)
         if self.gain_proj is not None:
             logits = self.gain_proj(x).clamp(-GAIN_LIMIT, GAIN_LIMIT)
             gain_B, gain_C = torch.sigmoid(logits).chunk(2, dim=-1)
             B, C = B * gain_B, C * gain_C
-        return x, F.linear(dt, self.dt_proj.weight), self.decay_rates(), B, C, self.D, z
-
-    def _project_out(self, y: Tensor, mask: Tensor | None) -> Tensor:
-        out: Tensor = self.out_proj(y)
-        return out if mask is None else out * mask.unsqueeze(-1)
+        return F.linear(dt, self.dt_proj.weight), B, C
 
     def decay_rates(self) -> Tensor:
         """Return A, of shape (E, N) or (E,), in float32 or better."""

@@ -49,7 +49,7 @@ def _without_missing(x: Tensor, mask: Tensor) -> Tensor:
 
 
 def _each_series(
-    rows: dict[str, Tensor | None],  # the operands that have a time axis
+    rows: dict[str, Any],  # the operands that have a time axis, or None
     initial_state: Tensor | None,  # (S, D, N)
     cu_seqlens: Tensor,
     options: dict[str, Any],
@@ -59,7 +59,9 @@ def _each_series(
     bounds = check_boundaries("selective_scan", cu_seqlens, length)
     results = []
     for i, (start, end) in enumerate(pairwise(bounds)):
-        piece = {name: None if x is None else x[:, start:end] for name, x in rows.items()}
+        piece: dict[str, Any] = {
+            name: None if x is None else x[:, start:end] for name, x in rows.items()
+        }
         state = None if initial_state is None else initial_state[i : i + 1]
         results.append(
             selective_scan_reference(**piece, initial_state=state, cu_seqlens=None, **options)

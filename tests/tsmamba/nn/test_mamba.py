@@ -309,14 +309,17 @@ def test_a_state_is_as_large_after_many_steps_as_before():
     state = start = block.init_state(2)
     for _ in range(10):
         _, state = block.step(torch.randn(2, WIDTH), state)
-    assert [x.shape for x in state] == [x.shape for x in start]
+    _, later = block.prefill(torch.randn(2, 50, WIDTH), state=state)
+    assert [x.shape for x in later] == [x.shape for x in state] == [x.shape for x in start]
     assert [tuple(x.shape) for x in start] == [(2, FILTER - 1, INNER), (2, INNER, STATES)]
 
 
-def test_a_reverse_block_cannot_step():
+def test_a_reverse_block_has_no_state():
     block = make(reverse=True)
-    with pytest.raises(RuntimeError, match="call forward"):
+    with pytest.raises(RuntimeError, match="a reverse Mamba block needs the whole"):
         block.step(torch.randn(1, WIDTH), block.init_state(1))
+    with pytest.raises(RuntimeError, match="a reverse Mamba block needs the whole"):
+        block.prefill(torch.randn(1, 5, WIDTH))
 
 
 # Missing steps
@@ -466,3 +469,16 @@ def test_outputs_and_gradients_are_those_of_the_reference_in_float64(reverse, pa
     for name, value in truth.items():
         allowed = TOLERANCES[torch.float32].gradient
         assert relative_error(actual[name], value) < allowed, name
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_long_sequence_in_pieces_is_the_whole(reverse, monkeypatch):
+    monkeypatch.setattr("tsmamba.nn.mamba.PIECE", 16)
+    torch.manual_seed(0)
+    block = Mamba(8, reverse=reverse)
+    x, gaps = torch.randn(2, 50, 8), torch.rand(2, 50) * 2
+    mask = torch.rand(2, 50) < 0.8
+    whole = block(x, mask=mask, delta_scale=gaps)
+    with torch.no_grad():
+        pieces = block(x, mask=mask, delta_scale=gaps)
+    torch.testing.assert_close(pieces, whole, rtol=1e-5, atol=1e-6)

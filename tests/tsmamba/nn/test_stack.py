@@ -1,3 +1,4 @@
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -14,6 +15,8 @@ each_way = pytest.mark.parametrize("bidirectional", [False, True])
 each_option = pytest.mark.parametrize(
     "options", [{}, HYBRID, ALL], ids=["published", "hybrid", "all"]
 )
+
+each_causal_option = pytest.mark.parametrize("options", [{}, CAUSAL], ids=["published", "all"])
 
 
 def make(**kwargs):
@@ -211,34 +214,119 @@ def test_nothing_is_computed_twice_outside_training():
     assert len(calls) == 1
 
 
-# One step after another
+# One piece after another
+
+
+def in_pieces(stack, cuts):
+    """Return ``stack.prefill`` of the pieces between ``cuts``, joined."""
+
+    def run(x, **rows):
+        state, out = None, []
+        for piece in (slice(*ends) for ends in pairwise(cuts)):
+            own = {name: row[:, piece] for name, row in rows.items()}
+            y, state = stack.prefill(x[:, piece], state=state, **own)
+            out.append(y)
+        return torch.cat(out, dim=1)
+
+    return run
+
+
+@each_causal_option
+@pytest.mark.parametrize("cuts", [(0, 40), (0, 1, 3, 3, 40), (0, 20, 39, 40)], ids=str)
+def test_pieces_give_the_numbers_of_the_whole_sequence(cuts, options):
+    stack = make(**options).double()
+    x, weights, scale = torch.randn(3, 2, 40, WIDTH, dtype=torch.float64)
+    rows = {"mask": torch.rand(2, 40) < 0.7, "delta_scale": scale[..., 0].abs()}
+    pieces, whole = (
+        outputs_and_gradients(stack, partial(run, **rows), x, weights)
+        for run in (in_pieces(stack, cuts), stack)
+    )
+    for one, other in zip(pieces, whole, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+
+
+@each_causal_option
+def test_a_history_is_followed_by_steps(options):
+    stack = make(**options)
+    x, scale = torch.randn(2, 20, WIDTH), 2 * torch.rand(2, 20)
+    mask = torch.rand(2, 20) < 0.7
+    mask[:, 12:] = True
+    whole = stack(x, mask=mask, delta_scale=scale)
+    y, state = stack.prefill(x[:, :12], mask=mask[:, :12], delta_scale=scale[:, :12])
+    torch.testing.assert_close(y, whole[:, :12], rtol=1e-4, atol=1e-5)
+    for t in range(12, 20):
+        y, state = stack.step(x[:, t], state, delta_scale=scale[:, t])
+        torch.testing.assert_close(y, whole[:, t], rtol=1e-4, atol=1e-5)
+
+
+@each_causal_option
+def test_padding_before_a_history_leaves_no_trace(options):
+    stack = make(**options).double()
+    x = torch.randn(2, 20, WIDTH, dtype=torch.float64)
+    mask = (torch.arange(20) >= 7).expand(2, -1)
+    holed = torch.where(mask[..., None], x, torch.nan)
+    _, padded = stack.prefill(holed, mask=mask)
+    _, absent = stack.prefill(x[:, 7:])
+    torch.testing.assert_close(padded, absent, rtol=1e-9, atol=1e-12)
+
+
+def test_a_piece_leaves_the_state_before_it_alone():
+    stack, x = make(), torch.randn(2, 20, WIDTH)
+    _, state = stack.prefill(x)
+    kept = [[part.clone() for part in own] for own in state]
+    first, _ = stack.prefill(x, state=state)
+    again, _ = stack.prefill(x, state=state)
+    assert torch.equal(first, again)
+    for own, old in zip(state, kept, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(own, old, strict=True))
+
+
+def test_pieces_can_be_checkpointed():
+    plain, frugal = make(dropout=0.3), make(dropout=0.3, checkpoint=True)
+    frugal.load_state_dict(plain.state_dict())
+    x, weights = torch.randn(2, 2, 20, WIDTH)
+    results, calls = [], []
+    for stack in (plain, frugal):
+        counted = []
+        stack.layers[1].norm.register_forward_pre_hook(lambda *_, c=counted: c.append(1))
+        torch.manual_seed(0)  # the same dropout
+        results.append(outputs_and_gradients(stack, in_pieces(stack, (0, 8, 20)), x, weights))
+        calls.append(len(counted))
+    assert calls == [2, 4]
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize(
     "kwargs", [{"bidirectional": True}, HYBRID], ids=["bidirectional", "hybrid"]
 )
-def test_a_stack_that_needs_the_whole_sequence_cannot_step(kwargs):
-    stack, causal = make(**kwargs), make()
-    with pytest.raises(
-        RuntimeError, match=r"need the whole sequence; call forward, or build a cau"
+def test_a_stack_that_needs_the_whole_sequence_has_no_state(kwargs):
+    stack, causal = make(**kwargs), make().init_state(1)
+    for call in (
+        lambda: stack.init_state(1),
+        lambda: stack.step(torch.randn(1, WIDTH), causal),
+        lambda: stack.prefill(torch.randn(1, 5, WIDTH)),
+        lambda: stack.prefill(torch.randn(1, 5, WIDTH), state=causal),
     ):
-        stack.init_state(1)
-    with pytest.raises(
-        RuntimeError, match=r"need the whole sequence; call forward, or build a cau"
-    ):
-        stack.step(torch.randn(1, WIDTH), causal.init_state(1))
+        with pytest.raises(RuntimeError, match="need the whole sequence; call forward, or build a"):
+            call()
 
 
-def test_a_bidirectional_block_cannot_step():
+def test_a_bidirectional_block_has_no_state():
     block = MambaBlock(WIDTH, bidirectional=True)
-    with pytest.raises(RuntimeError, match="call forward"):
+    message = "a bidirectional block needs the whole sequence; call forward"
+    with pytest.raises(RuntimeError, match=message):
         block.step(torch.randn(1, WIDTH), block.mixer.init_state(1))
+    with pytest.raises(RuntimeError, match=message):
+        block.prefill(torch.randn(1, 5, WIDTH))
 
 
 def test_a_state_of_another_depth_is_refused():
     stack = make()
     with pytest.raises(ValueError, match="zip"):
         stack.step(torch.randn(1, WIDTH), stack.init_state(1)[:2])
+    with pytest.raises(ValueError, match="zip"):
+        stack.prefill(torch.randn(1, 5, WIDTH), state=stack.init_state(1)[:2])
 
 
 def test_dropout_is_active_in_training_only():
