@@ -3,6 +3,7 @@
 #   make demo      forecast a bundled series and show what came out
 #   make test      all tests                     (ARGS="-k scan -x" goes to pytest)
 #   make check     style, types, import directions
+#   make sanitize  the CPU kernels under sanitizers of memory and of undefined behaviour
 #   make bench     speed of the kernels on this machine
 #   make gpu-check the GPU kernels on this machine's CUDA device: right, and how fast
 #   make install   what the others do first, in .venv
@@ -19,11 +20,11 @@ TORCH_INDEX ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALLED := $(VENV)/.installed
-BENCH_INSTALLED := $(VENV)/.installed-bench
+SANITIZED := build/sanitized
 SOURCES := pyproject.toml constraints.txt kernels/CMakeLists.txt $(wildcard kernels/csrc/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench gpu-check clean
+.PHONY: help install demo test check sanitize bench gpu-check clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -42,7 +43,13 @@ check: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: $(BENCH_INSTALLED)
+# The package once more, aside, for the sake of its library.
+sanitize: $(INSTALLED)
+	$(PIP) install --quiet --no-deps --upgrade --target $(SANITIZED) -C build-dir=build/sanitize \
+	    -C cmake.define.TSMAMBA_SANITIZE=ON -C install.strip=false .
+	$(BIN)/python tests/kernels/sanitize.py $(SANITIZED)/tsmamba_kernels/_tsm_cpu.abi3.so
+
+bench: $(INSTALLED)
 	$(BIN)/python kernels/benchmarks/bench.py $(ARGS)
 
 gpu-check: $(INSTALLED)
@@ -59,9 +66,5 @@ $(BIN)/python:
 # torch goes first and alone: a later step that finds it in place never asks for another build.
 $(INSTALLED): $(SOURCES) | $(BIN)/python
 	$(PIP) install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) -c constraints.txt torch
-	$(PIP) install --quiet -c constraints.txt -e '.[dev,plot,datasets]'
-	@touch $@
-
-$(BENCH_INSTALLED): $(INSTALLED)
-	$(PIP) install --quiet -c constraints.txt -e '.[bench]'
+	$(PIP) install --quiet -c constraints.txt -e '.[dev,bench,datasets]'
 	@touch $@

@@ -22,7 +22,7 @@ FUNCTION_LINES = 60
 DEVICE_KERNEL_LINES = 120
 PARAMETERS = 8
 CONSTRUCTOR_PARAMETERS = 20
-CONSTRUCTOR_POSITIONAL = 4
+CONSTRUCTOR_POSITIONAL = 5
 
 # Files that may catch ImportError: one in tsmamba, and one in the package that must not import it.
 OPTIONAL_IMPORT_FILES = {"tsmamba/_optional.py", "datasets/tsmamba_datasets/_fetch.py"}
@@ -108,8 +108,8 @@ def long_functions(module: Module) -> Iterator[str]:
 def wide_signatures(module: Module) -> Iterator[str]:
     """Ops and launchers may take more, and constructors whose further arguments have names.
 
-    Four arguments of a constructor may be positional: ``Mamba(d_model, d_state, d_conv, expand)``
-    is how the block is called everywhere.
+    Five arguments of a constructor may be positional: ``Mamba(d_model, d_state, d_conv, expand)``
+    is how the block is called everywhere, and a stack adds its depth.
     """
     for node in module.functions():
         count = len(parameters(node))

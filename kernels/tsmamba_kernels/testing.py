@@ -20,9 +20,11 @@ __all__ = [
     "Inputs",
     "ParityError",
     "Tolerance",
+    "boundaries",
     "check_parity",
     "conv_inputs",
     "masks",
+    "pack",
     "relative_error",
     "run_with_gradients",
     "scan_inputs",
@@ -181,6 +183,26 @@ def masks(batch: int, length: int) -> dict[str, Tensor]:
         "interior_gap": (time < pad) | (time >= pad + length // 4),
         "alternating": time % 2 == 0,
     }
+
+
+def boundaries(length: int) -> dict[str, list[int]]:
+    """Return boundaries of series packed into ``length`` steps by the name of their pattern."""
+    third = length // 3
+    return {
+        "one": [0, length],
+        "some_empty": [0, 0, third, third, length, length],
+        "many_short": [*range(max(1, length // 2)), length],
+    }
+
+
+def pack(inputs: Inputs, bounds: list[int]) -> Inputs:
+    """Return the inputs of one batch row as those of packed series, with a state for each."""
+    packed = inputs | {"cu_seqlens": torch.tensor(bounds)}
+    state = inputs.get("initial_state")
+    if state is not None:
+        shape, draw = (len(bounds) - 1, *state.shape[1:]), torch.Generator().manual_seed(0)
+        packed["initial_state"] = torch.randn(shape, generator=draw, dtype=state.dtype)
+    return packed
 
 
 def with_layout(x: Tensor, layout: str) -> Tensor:

@@ -305,7 +305,7 @@ FLAGS = (True, 0.0, torch.inf, False, 1)
 
 @pytest.mark.parametrize("options", [(), SCAN_OPTIONS], ids=["bare", "full"])
 def test_both_passes_are_sound_custom_ops(short_chunks, options):
-    inputs = scan_inputs(1, 1, 2, 2, options=options)
+    inputs = scan_inputs(1, 1, 2, 2, groups=2, options=options)
     operands = [inputs.get(name) for name in ORDER]
     out, final_state, saved = short_chunks._forward(*operands, *FLAGS, True)
     pulled = [torch.randn_like(out), torch.randn_like(final_state)]

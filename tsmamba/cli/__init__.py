@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tsmamba import __version__
-from tsmamba.cli import doctor, forecast
+from tsmamba.cli import bench, doctor, forecast
 
 __all__ = ["app", "main"]
 
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 app.add_typer(forecast.app)
 app.add_typer(doctor.app)
+app.add_typer(bench.app)
 
 
 def _show_version(value: bool) -> None:

@@ -1,5 +1,6 @@
 """Selective scan: the recurrence of a Mamba block over a whole sequence, and one step of it."""
 
+from collections.abc import Callable
 from math import inf
 from typing import Literal, overload
 
@@ -186,26 +187,28 @@ def selective_scan(
     A, tied = A.to(dtype), A.dim() == 1
     if tied:
         A = A.unsqueeze(1) * torch.arange(1, sizes["N"] + 1, dtype=dtype, device=A.device)
-    if chosen == "native":
-        out, final_state = selective_scan_native(
-            u, delta, A, B, C, D, z, delta_bias, initial_state, mask, delta_scale, cu_seqlens,
-            flags=(delta_softplus, float(dt_limit[0]), float(dt_limit[1]), reverse, tied),
-        )  # fmt: skip
-    elif chosen == "triton":
-        from tsmamba_kernels.selective_scan.gpu import selective_scan_triton
-
-        out, final_state = selective_scan_triton(
-            u, delta, A, B, C, D, z, delta_bias, initial_state, mask, delta_scale, cu_seqlens,
-            flags=(delta_softplus, float(dt_limit[0]), float(dt_limit[1]), reverse),
-        )  # fmt: skip
-    else:
+    if chosen == "reference":
         out, final_state = selective_scan_reference(
             u, delta, A, B, C, D, z, delta_bias=delta_bias, delta_softplus=delta_softplus,
             dt_limit=dt_limit, initial_state=initial_state, mask=mask, reverse=reverse,
             delta_scale=delta_scale, cu_seqlens=cu_seqlens,
         )  # fmt: skip
+    else:
+        out, final_state = _fused(chosen)(
+            u, delta, A, B, C, D, z, delta_bias, initial_state, mask, delta_scale, cu_seqlens,
+            flags=(delta_softplus, float(dt_limit[0]), float(dt_limit[1]), reverse, tied),
+        )  # fmt: skip
     out = out.to(out_dtype)
     return (out, final_state) if return_final_state else out
+
+
+def _fused(backend: str) -> Callable[..., tuple[Tensor, Tensor]]:
+    """Return the scan of a backend; Triton is imported only where it runs."""
+    if backend == "native":
+        return selective_scan_native
+    from tsmamba_kernels.selective_scan.gpu import selective_scan_triton
+
+    return selective_scan_triton
 
 
 def selective_state_update(

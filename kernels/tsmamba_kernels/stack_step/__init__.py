@@ -1,5 +1,6 @@
 """One time step through every layer of a causal stack, for many streams in one call."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import torch
@@ -8,7 +9,15 @@ from torch import Tensor
 from tsmamba_kernels._backend import choose
 from tsmamba_kernels.errors import ShapeError
 from tsmamba_kernels.stack_step.cpu import CompiledStack
-from tsmamba_kernels.stack_step.layout import GAIN_LIMIT, LINE, LayerWeights, round_up
+from tsmamba_kernels.stack_step.layout import (
+    AXES,
+    GAIN_LIMIT,
+    LINE,
+    LayerWeights,
+    pack_state,
+    round_up,
+    unpack_state,
+)
 from tsmamba_kernels.stack_step.reference import stack_step_reference
 
 __all__ = ["GAIN_LIMIT", "LayerWeights", "StackStep"]
@@ -17,10 +26,10 @@ __all__ = ["GAIN_LIMIT", "LayerWeights", "StackStep"]
 class StackStep:
     """A causal stack that takes one time step of many streams in one call.
 
-    For streaming in production, where the cost of PyTorch's calls is ten times that of the
-    arithmetic: norms, projections, convolution windows, scan steps, gates and residuals of all
-    layers run inside one native call. The weights are copied when it is made, so later changes to
-    the network are not seen. `tsmamba.nn.FusedStack` makes one from a network.
+    For streaming, where PyTorch's calls cost more than the arithmetic inside them: norms,
+    projections, convolution windows, scan steps, gates and residuals of all layers run in one
+    native call. The weights are copied when it is made, so it does not see later changes to the
+    network. `tsmamba.nn.FusedStack` makes one from a network.
 
     Parameters
     ----------
@@ -33,10 +42,17 @@ class StackStep:
     backend : {"auto", "native", "reference"}, default "auto"
         Implementation to use; see `backend_report`.
 
+    Attributes
+    ----------
+    state_shape : tuple of int
+        Shape of the state of one stream: layers, groups of channels, W - 1 + N rows, 16 channels.
+        A group is together in memory, so that a step reads it in one go.
+
     Raises
     ------
     ShapeError
-        If there are no layers or they differ in size, or A has a positive entry.
+        If there are no layers, they differ in size, their weights do not fit together, or A has a
+        positive entry.
     BackendUnavailableError
         If the backend asked for by name cannot run.
 
@@ -62,23 +78,20 @@ class StackStep:
         eps: float = 1e-5,
         backend: str = "auto",
     ) -> None:
-        self._layers = [layer.detached() for layer in layers]
-        _check_same_sizes(self._layers)
+        sizes = _common_sizes(layers)
+        if norm_f.shape != (sizes["M"],):
+            raise ShapeError(
+                f"stack_step: norm_f has shape {tuple(norm_f.shape)}; pass ({sizes['M']},)"
+            )
+        self._layers = [layer.frozen() for layer in layers]
         self._norm_f = norm_f.detach().to("cpu", torch.float32).clone()
         self._eps = eps
+        self._width, self._inner, self._reach = sizes["M"], sizes["E"], sizes["W"] - 1
+        groups, rows = round_up(sizes["E"]) // LINE, self._reach + sizes["N"]
+        self.state_shape = (len(layers), groups, rows, LINE)
         self._backend = choose("stack_step", self._norm_f, backend, absent=("triton",))
         native = self._backend == "native"
         self._compiled = CompiledStack(self._layers, self._norm_f, eps) if native else None
-
-    @property
-    def state_shape(self) -> tuple[int, int, int, int]:
-        """Shape of the state of one stream: layers, groups of channels, W - 1 + N rows, channels.
-
-        A group of 16 channels is together in memory, so that a step reads it in one go.
-        """
-        first = self._layers[0]
-        rows = first.conv1d.shape[1] - 1 + first.states
-        return len(self._layers), round_up(first.D.shape[0]) // LINE, rows, LINE
 
     def init_state(self, streams: int) -> Tensor:
         """Return the states of as many streams before their first step.
@@ -90,6 +103,35 @@ class StackStep:
             of the convolution, oldest first, then the N states of the scan.
         """
         return torch.zeros(streams, *self.state_shape)
+
+    def pack(self, states: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+        """Return states given layer by layer in the form of `init_state`.
+
+        Parameters
+        ----------
+        states : sequence of (Tensor, Tensor)
+            For each layer the state of its convolution, of shape (streams, W - 1, E), and that of
+            its scan, of shape (streams, E, N).
+        """
+        layers, _, rows, _ = self.state_shape
+        axes = (self._reach, self._inner), (self._inner, rows - self._reach)
+        shapes = [tuple(tuple(part.shape[1:]) for part in state) for state in states]
+        if shapes != [axes] * layers:
+            raise ShapeError(
+                f"stack_step: states have the shapes {shapes} after the axis of streams; pass "
+                f"{layers} times {axes}"
+            )
+        convs, ssms = (
+            torch.stack([part.detach().to("cpu", torch.float32) for part in parts], dim=1)
+            for parts in zip(*states, strict=True)
+        )
+        return pack_state(convs, ssms)
+
+    def unpack(self, state: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Return a copy of the states in the form that `pack` takes."""
+        self._check_state(state)
+        convs, ssms = unpack_state(state, self._reach, self._inner)
+        return list(zip(convs.unbind(1), ssms.unbind(1), strict=True))
 
     def __call__(
         self,
@@ -128,64 +170,82 @@ class StackStep:
         slots = None if slots is None else slots.contiguous()
         if self._compiled is not None:
             return self._compiled.step(x, state, delta_scale, slots)
-        own = state if slots is None else state[slots]
         with torch.no_grad():
+            own = state if slots is None else state[slots]
             y = stack_step_reference(self._layers, self._norm_f, self._eps, x, own, delta_scale)
-        if slots is not None:
-            state[slots] = own
+            if slots is not None:
+                state[slots] = own
         return y
 
     def _check(
         self, x: Tensor, state: Tensor, delta_scale: Tensor | None, slots: Tensor | None
     ) -> None:
-        width = self._norm_f.shape[0]
-        if x.dim() != 2 or x.shape[1] != width or x.dtype != torch.float32:
+        if x.dim() != 2 or x.shape[1] != self._width or x.dtype != torch.float32 or not x.is_cpu:
+            raise _misfit("x", x, f"(streams, {self._width}) of torch.float32")
+        self._check_state(state)
+        streams, states = x.shape[0], state.shape[0]
+        if slots is not None:
+            _check_slots(slots, streams, states)
+        elif states != streams:
             raise ShapeError(
-                f"x is {tuple(x.shape)} of {x.dtype}; pass (streams, {width}) of torch.float32"
-            )
-        if state.shape[1:] != self.state_shape or not state.is_contiguous():
-            raise ShapeError(
-                f"state is {tuple(state.shape)}; pass a contiguous one of (streams, "
-                f"{', '.join(map(str, self.state_shape))}), as init_state makes it"
-            )
-        if state.dtype != torch.float32 or x.device.type != "cpu" or state.device.type != "cpu":
-            raise ShapeError(
-                f"x is on {x.device}, state on {state.device} in {state.dtype}; "
-                "pass torch.float32 on the CPU"
-            )
-        streams = x.shape[0]
-        if slots is None and state.shape[0] != streams:
-            raise ShapeError(
-                f"x has {streams} rows and state {state.shape[0]}; pass one state a row, or slots"
+                f"stack_step: x has {streams} rows, but there are {states} states; pass one for "
+                "each row, or slots"
             )
         if delta_scale is not None and (
-            delta_scale.shape != (streams,) or delta_scale.dtype != torch.float32
+            delta_scale.shape != (streams,)
+            or delta_scale.dtype != torch.float32
+            or not delta_scale.is_cpu
         ):
-            raise ShapeError(
-                f"delta_scale is {tuple(delta_scale.shape)} of {delta_scale.dtype}; "
-                f"pass ({streams},) of torch.float32"
-            )
-        if slots is not None:
-            _check_slots(slots, streams, state.shape[0])
+            raise _misfit("delta_scale", delta_scale, f"({streams},) of torch.float32")
+
+    def _check_state(self, state: Tensor) -> None:
+        if (
+            state.shape[1:] != self.state_shape
+            or state.dtype != torch.float32
+            or not state.is_cpu
+            or not state.is_contiguous()
+        ):
+            shape = ", ".join(map(str, self.state_shape))
+            raise _misfit("state", state, f"a contiguous (streams, {shape}) of torch.float32")
+
+
+def _misfit(name: str, given: Tensor, wanted: str) -> ShapeError:
+    layout = "" if given.is_contiguous() else "non-contiguous "
+    return ShapeError(
+        f"stack_step: {name} is {layout}{tuple(given.shape)} of {given.dtype} on {given.device}; "
+        f"pass {wanted} on the CPU"
+    )
 
 
 def _check_slots(slots: Tensor, streams: int, states: int) -> None:
-    if slots.shape != (streams,) or slots.dtype != torch.int64:
-        raise ShapeError(
-            f"slots is {tuple(slots.shape)} of {slots.dtype}; pass ({streams},) of torch.int64"
-        )
+    if slots.shape != (streams,) or slots.dtype != torch.int64 or not slots.is_cpu:
+        raise _misfit("slots", slots, f"({streams},) of torch.int64")
     chosen = slots.tolist()
-    if len(set(chosen)) < streams or any(not 0 <= slot < states for slot in chosen):
-        raise ShapeError(f"slots must be different numbers from 0 to {states - 1}, but is {chosen}")
+    if chosen and not 0 <= min(chosen) <= max(chosen) < states:
+        raise ShapeError(
+            f"stack_step: slots go from {min(chosen)} to {max(chosen)}; there are {states} states, "
+            "counted from 0"
+        )
+    if len(set(chosen)) < streams:
+        twice = Counter(chosen).most_common(1)[0][0]
+        raise ShapeError(f"stack_step: slots name state {twice} more than once; pass each once")
 
 
-def _check_same_sizes(layers: Sequence[LayerWeights]) -> None:
+def _common_sizes(layers: Sequence[LayerWeights]) -> dict[str, int]:
+    """Return the sizes that all layers share."""
     if not layers:
-        raise ShapeError("a stack has at least one layer")
-    sizes = [
-        {name: x.shape for name, x in vars(layer).items() if x is not None} for layer in layers
-    ]
-    for i, other in enumerate(sizes):
-        if other != sizes[0]:
-            differ = sorted(n for n in sizes[0].keys() | other if sizes[0].get(n) != other.get(n))
-            raise ShapeError(f"layers 0 and {i} differ in the size of {', '.join(differ)}")
+        raise ShapeError("stack_step: there are no layers; pass at least one")
+    first = layers[0]
+    for i, layer in enumerate(layers):
+        differ = [name for name in AXES if _shape(layer, name) != _shape(first, name)]
+        if differ:
+            raise ShapeError(
+                f"stack_step: layers 0 and {i} differ in the shape of {', '.join(differ)}; pass "
+                "layers that are alike"
+            )
+    return first.sizes()
+
+
+def _shape(layer: LayerWeights, name: str) -> torch.Size | None:
+    weight: Tensor | None = getattr(layer, name)
+    return None if weight is None else weight.shape

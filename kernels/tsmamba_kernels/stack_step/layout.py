@@ -1,12 +1,14 @@
 """Weights and states of a causal stack, as a network has them and as the kernel wants them."""
 
+import math
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tsmamba_kernels._shapes import POSITIVE_A
+from tsmamba_kernels._shapes import POSITIVE_A, check_axes
 from tsmamba_kernels.errors import ShapeError
 
 # Bound of the logits of the gains on B and C, on both sides.
@@ -15,6 +17,23 @@ GAIN_LIMIT = 8.0
 PANEL = 32
 # Channels whose state lies together, a cache line of each row: ``TSM_LINE``.
 LINE = 16
+
+AXES = {
+    "norm": "M",
+    "in_proj": "2E M",
+    "conv1d": "E W",
+    "x_proj": "R+2N E",
+    "dt_proj": "E R",
+    "dt_proj_bias": "E",
+    "A": "E N | E",
+    "D": "E",
+    "out_proj": "M E",
+    "in_proj_bias": "2E",
+    "conv1d_bias": "E",
+    "out_proj_bias": "M",
+    "gain_proj": "2N E",
+    "gain_proj_bias": "2N",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +57,7 @@ class LayerWeights:
     D : Tensor of shape (E,)
     out_proj : Tensor of shape (M, E)
     in_proj_bias, conv1d_bias, out_proj_bias : Tensor, optional
+        Of shape (2E,), (E,) and (M,).
     gain_proj : Tensor of shape (2N, E), optional
         Logits of gains on B and C, with ``gain_proj_bias`` of shape (2N,).
     """
@@ -57,14 +77,29 @@ class LayerWeights:
     gain_proj: Tensor | None = None
     gain_proj_bias: Tensor | None = None
 
-    @property
-    def states(self) -> int:
-        """The number of states, N."""
-        return (self.x_proj.shape[0] - self.dt_proj.shape[1]) // 2
+    def sizes(self) -> dict[str, int]:
+        """Return the size of each axis letter, or refuse weights that do not fit together."""
+        sizes = check_axes(
+            "stack_step", **{name: (getattr(self, name), axes) for name, axes in AXES.items()}
+        )
+        inner, rank = sizes["E"], sizes["R"]
+        states = sizes.setdefault("N", (sizes["R+2N"] - rank) // 2)
+        composed = {"in_proj": 2 * inner, "x_proj": rank + 2 * states, "gain_proj": 2 * states}
+        for name, size in composed.items():
+            letters = AXES[name].split()[0]
+            if sizes.get(letters, size) != size:
+                raise ShapeError(
+                    f"stack_step: {name} has {sizes[letters]} rows, but E = {inner}, R = {rank}, "
+                    f"N = {states} want {letters} = {size}"
+                )
+        empty = [letter for letter, size in sizes.items() if size < 1]
+        if empty:
+            raise ShapeError(f"stack_step: no axis may be empty, but {empty[0]} = 0")
+        return sizes
 
-    def detached(self) -> "LayerWeights":
+    def frozen(self) -> "LayerWeights":
         """Return a copy in float32 on the CPU, apart from the network."""
-        copies = {}
+        copies: dict[str, Any] = {}
         for field in fields(self):
             x = getattr(self, field.name)
             copies[field.name] = None if x is None else x.detach().to("cpu", torch.float32).clone()
@@ -74,8 +109,8 @@ class LayerWeights:
 
     def laid_out(self) -> dict[str, Tensor | None]:
         """Return the fields of ``tsm_layer``: padded, matrices in panels."""
-        inner = self.D.shape[0]
-        A = self.A if self.A.dim() == 2 else self.A[:, None] * torch.arange(1, self.states + 1)
+        inner, states = self.D.shape[0], self.sizes()["N"]
+        A = self.A if self.A.dim() == 2 else self.A[:, None] * torch.arange(1, states + 1)
         halves = self.in_proj.split(inner)
         biases = None if self.in_proj_bias is None else self.in_proj_bias.split(inner)
         return {
@@ -89,21 +124,27 @@ class LayerWeights:
             "dt_bias": padded(self.dt_proj_bias),
             "gain_proj": None if self.gain_proj is None else _panels(self.gain_proj),
             "gain_bias": None if self.gain_proj_bias is None else padded(self.gain_proj_bias),
-            "a_t": padded(A.t() * 1.4426950408889634),
+            "a_t": padded(A.t() * math.log2(math.e)),
             "d_skip": padded(self.D),
             "out_proj": _panels(self.out_proj),
             "out_bias": None if self.out_proj_bias is None else padded(self.out_proj_bias),
         }
 
 
-def state_rows(state: Tensor) -> Tensor:
-    """Return a state (..., groups, rows, LINE) as rows (..., rows, channels), a copy."""
-    return state.transpose(-3, -2).flatten(-2)
+def pack_state(conv: Tensor, ssm: Tensor) -> Tensor:
+    """Join (..., W - 1, E) and (..., E, N) to (..., groups of channels, W - 1 + N, LINE).
+
+    Zeros fill the last groups up to a panel.
+    """
+    rows = padded(torch.cat([conv, ssm.transpose(-1, -2)], dim=-2))
+    groups: Tensor = rows.unflatten(-1, (-1, LINE)).transpose(-3, -2).contiguous()
+    return groups
 
 
-def from_state_rows(rows: Tensor) -> Tensor:
-    """Do the opposite, with zeros for the channels that fill up the last group."""
-    return padded(rows).unflatten(-1, (-1, LINE)).transpose(-3, -2).contiguous()
+def unpack_state(state: Tensor, reach: int, inner: int) -> tuple[Tensor, Tensor]:
+    """Undo `pack_state`, where W - 1 is ``reach`` and E is ``inner``; the result is a copy."""
+    rows = torch.cat(state.unbind(-3), dim=-1)[..., :inner]
+    return rows[..., :reach, :], rows[..., reach:, :].transpose(-1, -2)
 
 
 def round_up(size: int) -> int:
@@ -118,5 +159,5 @@ def padded(x: Tensor) -> Tensor:
 
 def _panels(weight: Tensor) -> Tensor:
     """Return a matrix (out, in) as (panels, in, PANEL)."""
-    rows = padded(weight.t())
-    return rows.unflatten(1, (-1, PANEL)).transpose(0, 1).contiguous()
+    panels: Tensor = padded(weight.t()).unflatten(1, (-1, PANEL)).transpose(0, 1).contiguous()
+    return panels

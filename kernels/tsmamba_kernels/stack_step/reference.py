@@ -8,12 +8,7 @@ from torch.nn import functional as F
 
 from tsmamba_kernels.causal_conv import causal_conv1d_update
 from tsmamba_kernels.selective_scan import selective_state_update
-from tsmamba_kernels.stack_step.layout import (
-    GAIN_LIMIT,
-    LayerWeights,
-    from_state_rows,
-    state_rows,
-)
+from tsmamba_kernels.stack_step.layout import GAIN_LIMIT, LayerWeights, pack_state, unpack_state
 
 
 def stack_step_reference(
@@ -21,22 +16,16 @@ def stack_step_reference(
     norm_f: Tensor,  # (M,)
     eps: float,
     x: Tensor,  # (B, M)
-    state: Tensor,  # (B, layers, groups, W - 1 + N, channels), updated in place
+    state: Tensor,  # (B, layers, groups, W - 1 + N, LINE), updated in place
     delta_scale: Tensor | None,  # (B,)
 ) -> Tensor:
     """Return the output of the step, shape (B, M)."""
     for i, layer in enumerate(layers):
-        inner = layer.conv1d.shape[0]
-        reach = layer.conv1d.shape[1] - 1
-        own = state_rows(state[:, i])[..., :inner]
-        mixed, conv, ssm = _mixer_step(
-            layer,
-            F.rms_norm(x, layer.norm.shape, layer.norm, eps),
-            own[:, :reach],
-            own[:, reach:].transpose(1, 2),
-            delta_scale,
-        )
-        state[:, i] = from_state_rows(torch.cat([conv, ssm.transpose(1, 2)], dim=1))
+        inner, width = layer.conv1d.shape
+        conv, ssm = unpack_state(state[:, i], width - 1, inner)
+        normed = F.rms_norm(x, layer.norm.shape, layer.norm, eps)
+        mixed, conv, ssm = _mixer_step(layer, normed, conv, ssm, delta_scale)
+        state[:, i] = pack_state(conv, ssm)
         x = x + mixed
     return F.rms_norm(x, norm_f.shape, norm_f, eps)
 
