@@ -178,6 +178,11 @@ class ScanTask {
     if (k.dt_scale.inner_stride) stage<T>(k.dt_scale, p, tile, first, end, at_scale);
   }
 
+  // To the exponential a NaN with its sign bit set is a very negative number.
+  static V plain_nan(V x) {
+    return x == x ? x : S::splat(std::numeric_limits<T>::quiet_NaN());
+  }
+
   V scaled(const Steps &s, int64_t i, V dt) const {
     if (!k.dt_scale.data) return dt;
     return dt * (k.dt_scale.inner_stride ? s.scale[i] : S::splat(s.step_scale[i]));
@@ -193,7 +198,7 @@ class ScanTask {
       for (int j = 0; j < unrolled; ++j) size[j] = s.delta[i + j] + q.bias;
       if (softplus) S::template softplus<unrolled>(size);
       for (int j = 0; j < unrolled; ++j) {
-        const V dt = scaled(s, i + j, clipped(size[j]));
+        const V dt = plain_nan(scaled(s, i + j, clipped(size[j])));
         s.size[i + j] = size[j];
         s.dt[i + j] = dt;
         s.input[i + j] = dt * s.u[i + j];
@@ -267,8 +272,7 @@ class ScanTask {
     bool positive = false;
     for (int64_t j = 0; j < p.blocks() * N; ++j) {
       for (int i = 0; i < W; ++i) positive |= a2[j][i] > 0;
-      // To the exponential a NaN with its sign bit set is a very negative number.
-      a2[j] = a2[j] == a2[j] ? a2[j] * log2e : S::splat(std::numeric_limits<T>::quiet_NaN());
+      a2[j] = plain_nan(a2[j] * log2e);
     }
     return !positive;
   }

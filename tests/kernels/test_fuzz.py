@@ -84,6 +84,8 @@ def extreme_scans(draw):
     far = torch.Generator().manual_seed(seed)
     inputs["delta"] = -20 + 60 * torch.rand(inputs["delta"].shape, generator=far, dtype=dtype)
     inputs["A"] = inputs["A"] * draw(st.sampled_from([0.0, 1e-6, 1.0, 250.0]))
+    # With steps below zero such rates grow beyond all numbers.
+    inputs["dt_limit"] = draw(st.sampled_from([(0.0, torch.inf), (0.05, 0.2)]))
     names = [name for name in ("u", "delta", "B", "C", "z") if name in inputs]
     spoiled = set()
     for _ in range(draw(st.integers(0, 3)) if inputs["u"].numel() else 0):

@@ -112,6 +112,16 @@ class StackStep:
         states : sequence of (Tensor, Tensor)
             For each layer the state of its convolution, of shape (streams, W - 1, E), and that of
             its scan, of shape (streams, E, N).
+
+        Returns
+        -------
+        Tensor of shape (streams, *state_shape)
+            A copy.
+
+        Raises
+        ------
+        ShapeError
+            If they are those of another stack.
         """
         layers, _, rows, _ = self.state_shape
         axes = (self._reach, self._inner), (self._inner, rows - self._reach)
