@@ -1,9 +1,9 @@
 """Drive every kernel over odd sizes while sanitizers watch: what ``make sanitize`` runs.
 
-``sanitize.py LIBRARY`` takes a library built with TSMAMBA_SANITIZE. For each instruction set of this
-processor a process of its own calls both operations, both ways. It stops at the first access outside
-of an operand, which are tensors of torch, each on the heap by itself, and at undefined behaviour.
-A first process reads one row too many, to see that this is found.
+``sanitize.py LIBRARY`` takes a library built with TSMAMBA_SANITIZE. For each instruction set of
+this processor a process of its own calls every operation, forward and backward. It stops at the
+first access outside of an operand (each is a tensor on the heap, with guarded memory around it) and
+at undefined behaviour. A first process reads one row too many, to see that this is found.
 """
 
 import os
@@ -12,9 +12,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from itertools import product
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 
 from tsmamba_kernels import _native, causal_conv1d, selective_scan
@@ -73,7 +75,10 @@ def convolutions(dtype: torch.dtype) -> Iterator[Call]:
         inputs = conv_inputs(**({"length": 9} | sizes), options=options, dtype=dtype)
         yield causal_conv1d, inputs | {"reverse": reverse}
     for bounds, reverse in product(boundaries(600).values(), (False, True)):
-        yield causal_conv1d, pack(conv_inputs(1, 600, 9, dtype=dtype), bounds) | {"reverse": reverse}
+        yield (
+            causal_conv1d,
+            pack(conv_inputs(1, 600, 9, dtype=dtype), bounds) | {"reverse": reverse},
+        )
 
 
 def in_segments(dtype: torch.dtype) -> Iterator[Call]:
@@ -95,6 +100,13 @@ def run_everything() -> int:
     return count
 
 
+def run_tests_of_the_stack_step() -> int:
+    """Return pytest's exit status; the step has no operands of any layout, so its cases serve."""
+    tests = str(Path(__file__).with_name("test_stack_step.py"))
+    chosen = "native and (in_float64 or any_grouping)"
+    return pytest.main([tests, "-k", chosen, "-q", "-p", "no:cacheprovider"])
+
+
 def read_one_row_too_many() -> None:
     x = torch.ones(1, 4, 8)
     args, owners = conv_cpu._prepare(
@@ -113,6 +125,7 @@ def in_a_process(library: str, level: str, task: str) -> subprocess.CompletedPro
         "LD_PRELOAD": os.pathsep.join(runtimes),
         "ASAN_OPTIONS": "detect_leaks=0",  # those of Python itself
         "OMP_WAIT_POLICY": "PASSIVE",
+        "TRITON_INTERPRET": "1",  # which conftest.py wants set before torch imports triton
         "TSMAMBA_ISA": level,
     }
     return subprocess.run(
@@ -121,23 +134,23 @@ def in_a_process(library: str, level: str, task: str) -> subprocess.CompletedPro
     )  # fmt: skip
 
 
-def main(library: str, task: str | None = None) -> str | None:
+def main(library: str, task: str | None = None) -> str | int | None:
     """Return what went wrong."""
     if task is not None:
         _native.find_spec = lambda _: SimpleNamespace(origin=library)
         _native.LIBRARY = _native.open_library()
         if task == "overrun":
-            read_one_row_too_many()
-        else:
-            sys.stdout.write(f"{_native.isa()}: {run_everything()} calls without a finding\n")
-        return None
+            return read_one_row_too_many()
+        sys.stdout.write(f"{_native.isa()}: {run_everything()} calls without a finding\n")
+        sys.stdout.flush()
+        return run_tests_of_the_stack_step()
     if "heap-buffer-overflow" not in in_a_process(library, "generic", "overrun").stderr:
         return "a row read beyond the end of its tensor was not found: does the library check?"
     for level in LEVELS[: LEVELS.index(_native.isa()) + 1]:
         done = in_a_process(library, level, "everything")
+        sys.stdout.write(done.stdout)
         if done.returncode:
             return f"{level}: exit status {done.returncode}\n{done.stderr}"
-        sys.stdout.write(done.stdout)
     return None
 
 

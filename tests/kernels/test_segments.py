@@ -99,7 +99,7 @@ def test_results_are_the_same_from_run_to_run(in_segments, reverse):
 
 def test_packed_series_are_not_cut(in_segments):
     plans = in_segments(3)
-    check_parity(selective_scan, pack(scan_inputs(1, 150, 9), boundaries(150)["some_empty"]))
+    check_parity(selective_scan, pack(scan_inputs(1, LENGTH, 9), boundaries(LENGTH)["some_empty"]))
     assert plans == []
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tsmamba_kernels import selective_scan, selective_state_update
-from tsmamba_kernels.testing import masks, run_with_gradients, scan_inputs
+from tsmamba_kernels.testing import boundaries, masks, pack, run_with_gradients, scan_inputs
 
 TIMED = ("u", "delta", "B", "C", "z", "mask", "delta_scale")
 BATCHED = (*TIMED, "initial_state")
@@ -150,24 +150,34 @@ def test_batch_rows_do_not_meet(native):
             assert torch.equal(y[row : row + 1], single)
 
 
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_the_number_of_threads_changes_no_bit_of_the_output(native, threads, dtype, groups):
-    inputs = scan_inputs(1, 130, 40, groups=groups, dtype=dtype) | {"backend": native}
+DETERMINISTIC = {
+    "one row": scan_inputs(1, 130, 40),
+    "three rows": scan_inputs(3, 130, 40),
+    "groups": scan_inputs(1, 130, 40, groups=2),
+    "double": scan_inputs(1, 130, 40, dtype=torch.float64),
+    "short type": scan_inputs(1, 130, 40, dtype=torch.bfloat16),
+    "tied": scan_inputs(1, 130, 40) | {"A": -torch.linspace(0, 2, 40)},
+    "packed": pack(scan_inputs(1, 130, 40), boundaries(130)["many_short"]),
+}
+
+
+@pytest.mark.parametrize("inputs", DETERMINISTIC.values(), ids=DETERMINISTIC)
+def test_the_number_of_threads_changes_no_bit_of_the_output(native, threads, inputs):
+    """Unless threads outnumber channels so far that time is cut; see test_segments."""
     results = []
-    for count in (1, 2, 3, 7):
+    for count in (1, 2, 3, 7, 1):
         threads(count)
-        results.append(selective_scan(**inputs))
+        results.append(selective_scan(**inputs, backend=native))
     for out, final_state in results[1:]:
         assert torch.equal(out, results[0][0])
         assert torch.equal(final_state, results[0][1])
 
 
-@pytest.mark.parametrize("batch", [1, 3])
-def test_gradients_are_the_same_from_run_to_run(native, threads, batch):
-    threads(2)
-    inputs = scan_inputs(batch, 130, 40)
-    first, *others = (run_with_gradients(selective_scan, inputs, backend=native) for _ in range(4))
+@pytest.mark.parametrize("count", [1, 2, 7])
+@pytest.mark.parametrize("inputs", DETERMINISTIC.values(), ids=DETERMINISTIC)
+def test_gradients_are_the_same_from_run_to_run(native, threads, inputs, count):
+    threads(count)
+    first, *others = (run_with_gradients(selective_scan, inputs, backend=native) for _ in range(3))
     for outputs, gradients in others:
         assert all(torch.equal(x, y) for x, y in zip(outputs, first[0], strict=True))
         assert all(torch.equal(gradients[name], grad) for name, grad in first[1].items())

@@ -70,7 +70,7 @@ def test_chunks_of_their_real_length_agree(monkeypatch, short_chunks):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_shorter_types_agree_on_the_rounded_inputs(dtype):
-    inputs = scan_inputs(1, 9, 6, 5, groups=2, dtype=dtype)
+    inputs = scan_inputs(1, 9, 6, 5, dtype=dtype)
     agrees(inputs)
     out, final_state = selective_scan(**inputs, backend="triton")
     assert (out.dtype, final_state.dtype) == (dtype, torch.float32)

@@ -178,10 +178,9 @@ class Mamba(nn.Module):
         Tensor of shape (B, L, D)
             Output.
         """
-        whole = torch.is_grad_enabled() or torch.compiler.is_compiling() or cu_seqlens is not None
-        if whole or x.shape[1] <= PIECE:
-            return self._mix(x, mask, delta_scale, cu_seqlens=cu_seqlens)[0]
-        return self._mix_in_pieces(x, mask, delta_scale)
+        if cu_seqlens is None and in_pieces(x):
+            return self._mix_in_pieces(x, mask, delta_scale)
+        return self._mix(x, mask, delta_scale, cu_seqlens=cu_seqlens)[0]
 
     def prefill(
         self,
@@ -293,10 +292,9 @@ class Mamba(nn.Module):
 
     def _mix_in_pieces(self, x: Tensor, mask: Tensor | None, delta_scale: Tensor | None) -> Tensor:
         """Do the same piece by piece, so that what lies between the layers stays in cache."""
-        starts = range(0, x.shape[1], PIECE)
+        slices = piece_slices(x.shape[1])
         pieces, state = [], None
-        for start in reversed(starts) if self.reverse else starts:
-            at = slice(start, start + PIECE)
+        for at in reversed(slices) if self.reverse else slices:
             seen, gaps = (None if v is None else v[:, at] for v in (mask, delta_scale))
             piece, state = self._mix(x[:, at], seen, gaps, state=state)
             pieces.append(piece)
@@ -320,6 +318,17 @@ class Mamba(nn.Module):
         """Return what the submodules do not show."""
         tied = self.A_log.dim() == 1
         return f"d_state={self.d_state}, tied_A={tied}, reverse={self.reverse}"
+
+
+def in_pieces(x: Tensor) -> bool:
+    """Whether to take a sequence (B, L, ...) in pieces: it is long, and no gradient is wanted."""
+    whole = torch.is_grad_enabled() or torch.compiler.is_compiling()
+    return x.shape[1] > PIECE and not whole
+
+
+def piece_slices(length: int) -> list[slice]:
+    """Return the pieces of a long sequence."""
+    return [slice(start, start + PIECE) for start in range(0, length, PIECE)]
 
 
 def take_step(

@@ -10,7 +10,15 @@ from torch.utils.checkpoint import checkpoint
 
 from tsmamba.errors import ParameterError
 from tsmamba.nn.attention import AttentionBlock
-from tsmamba.nn.mamba import AInit, Mamba, MambaState, Selection, take_step
+from tsmamba.nn.mamba import (
+    AInit,
+    Mamba,
+    MambaState,
+    Selection,
+    in_pieces,
+    piece_slices,
+    take_step,
+)
 
 NORM_EPS = 1e-5
 
@@ -189,12 +197,25 @@ class MambaStack(nn.Module):
         cu_seqlens: Tensor | None = None,
     ) -> Tensor:
         """Encode a sequence of shape (B, L, D); the arguments are those of `Mamba.forward`."""
+        if cu_seqlens is None and in_pieces(x) and self._is_causal():
+            return self._encode_in_pieces(x, mask, delta_scale)
         if mask is not None:
             x = torch.where(mask.unsqueeze(-1), x, 0.0)  # else NaN reaches the norms' gradients
         for layer in self.layers:
             x = self._run(layer, x, mask=mask, delta_scale=delta_scale, cu_seqlens=cu_seqlens)
         out: Tensor = self.norm_f(x)
         return out
+
+    def _encode_in_pieces(
+        self, x: Tensor, mask: Tensor | None, delta_scale: Tensor | None
+    ) -> Tensor:
+        """Take a long sequence through all blocks piece by piece, which spares memory and time."""
+        pieces, state = [], None
+        for at in piece_slices(x.shape[1]):
+            seen, gaps = (None if v is None else v[:, at] for v in (mask, delta_scale))
+            piece, state = self.prefill(x[:, at], mask=seen, delta_scale=gaps, state=state)
+            pieces.append(piece)
+        return torch.cat(pieces, dim=1)
 
     def _run(self, call: Callable[..., Any], x: Tensor, **arguments: Any) -> Any:
         """Call a block, in training perhaps so that it forgets all but its input."""
@@ -268,17 +289,17 @@ class MambaStack(nn.Module):
 
     def causal_blocks(self) -> list[MambaBlock]:
         """Return the blocks, each of which must have a step."""
-        blocks = [
-            layer
-            for layer in self.layers
-            if isinstance(layer, MambaBlock) and layer.mixer_back is None
-        ]
-        if len(blocks) < len(self.layers):
+        if not self._is_causal():
             raise RuntimeError(
                 "bidirectional blocks and attention blocks need the whole sequence; call forward, "
                 "or build a causal stack without attention_at"
             )
-        return blocks
+        return [layer for layer in self.layers if isinstance(layer, MambaBlock)]
+
+    def _is_causal(self) -> bool:
+        return all(
+            isinstance(layer, MambaBlock) and layer.mixer_back is None for layer in self.layers
+        )
 
 
 def _check_depths(attention_at: Sequence[int], n_layers: int) -> None:

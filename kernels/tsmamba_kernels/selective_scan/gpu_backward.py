@@ -71,9 +71,9 @@ def backward_kernel(
     """Walk the chunks of a segment from last to first, each in runs of UNROLL steps.
 
     Once through the chunk, to keep the state before each run in scratch; then through the runs from
-    last to first, with the states of one run in registers. Rows and places in scratch are taken as
-    a minimum that changes nothing for what is used: of a plain function of the loop counters the
-    compiler would keep every address in registers.
+    last to first, each step starting from there. Rows and places in scratch are taken as a minimum
+    that changes nothing for what is used: of a plain function of the loop counters the compiler
+    would keep every address in registers.
     """
     series, segment, group, block, channel, inside = locate(groups, group_size, SEGMENTS, BLOCK_D)
     batch, origin, slot, first, last = extent(

@@ -345,3 +345,15 @@ def test_every_parameter_gets_a_gradient(options, bidirectional):
     (stack(torch.randn(2, 11, WIDTH)) * torch.randn(WIDTH)).sum().backward()
     silent = [name for name, p in stack.named_parameters() if p.grad is None or not p.grad.any()]
     assert not silent
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"bidirectional": True}, {"attention_at": (1,)}], ids=str)
+def test_a_long_sequence_in_pieces_is_the_whole(kwargs, monkeypatch):
+    monkeypatch.setattr("tsmamba.nn.mamba.PIECE", 16)
+    stack = MambaStack(8, 3, **kwargs)
+    x, gaps = torch.randn(2, 50, 8), torch.rand(2, 50) * 2
+    mask = torch.rand(2, 50) < 0.8
+    whole = stack(x, mask=mask, delta_scale=gaps)
+    with torch.no_grad():
+        pieces = stack(x, mask=mask, delta_scale=gaps)
+    torch.testing.assert_close(pieces, whole, rtol=1e-5, atol=1e-6)
