@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tsmamba_kernels import _tiles, causal_conv1d
-from tsmamba_kernels.testing import check_parity, conv_inputs
+from tsmamba_kernels import _tiles, causal_conv1d, selective_scan
+from tsmamba_kernels.testing import check_parity, conv_inputs, scan_inputs
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "kernels" / "benchmarks"
 CPU = torch.device("cpu")
@@ -84,6 +84,14 @@ def test_without_the_variable_it_is_the_cache_folder(monkeypatch):
     assert _tiles.path() == Path.home() / ".cache" / "tsmamba" / "tiles.json"
 
 
+@pytest.mark.parametrize("lanes", [1, 4, 16])
+def test_no_tile_changes_what_the_scan_gives(file, triton, lanes):
+    inputs = scan_inputs(2, 67, 5, 3)
+    key = _tiles.key("selective_scan", CPU, {"N": 3, "dtype": torch.float32})
+    _tiles.table()[key] = {"BLOCK_D": lanes, "num_warps": 1}
+    check_parity(selective_scan, inputs, backend="triton")
+
+
 @pytest.mark.parametrize("sizes", [(1, 16), (16, 1), (16, 4), (128, 8)], ids=str)
 def test_no_tile_changes_what_the_convolution_gives(file, triton, sizes):
     measured = dict(zip(("BLOCK_T", "BLOCK_D"), sizes, strict=True)) | {"num_warps": 1}
@@ -94,7 +102,9 @@ def test_no_tile_changes_what_the_convolution_gives(file, triton, sizes):
 
 def test_the_search_goes_through_and_keeps_what_it_finds(file, triton, run_python):
     script = str(BENCHMARKS / "gpu_tune.py")
-    done = run_python(script, "--interpret", "--channels", "16", "--width", "2", timeout=600)
+    done = run_python(
+        script, "--interpret", "--channels", "16", "--width", "2", "--states", "2", timeout=600
+    )
     assert done.returncode == 0, done.stderr
     kept = json.loads(file.read_text(encoding="utf-8"))
     assert done.stdout.count("the rule") >= 4

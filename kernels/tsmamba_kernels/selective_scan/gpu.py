@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from tsmamba_kernels import _tiles
 from tsmamba_kernels._shapes import compute_dtype
 from tsmamba_kernels.errors import KernelError
 from tsmamba_kernels.selective_scan.gpu_backward import backward_kernel
@@ -27,15 +28,16 @@ SHORTEST_SEGMENT = 256
 PROGRAMS_WANTED, PROGRAMS_FEW = 8, 2
 
 
-def _block_d(states: int) -> int:
-    """Return the channels of a program, as many as leave the states of a run in registers."""
-    return 32 if states <= 16 else 16
+def _tile(x: Tensor, states: int) -> dict[str, int]:
+    """Return the tile of a program, one for both passes, which share the saved states' blocks.
 
-
-def _tile(states: int) -> dict[str, int]:
-    """Return the tile of a program, whose threads each have up to 16 states of one channel."""
+    By rule there are as many channels as leave the states of a run in registers, and a thread has
+    up to 16 states of one channel.
+    """
     block_n = triton.next_power_of_2(max(states, 1))
-    return {"BLOCK_N": block_n, "BLOCK_D": _block_d(states), "num_warps": max(1, block_n // 16)}
+    rule = {"BLOCK_D": 32 if states <= 16 else 16, "num_warps": max(1, block_n // 16)}
+    sizes = {"N": states, "dtype": x.dtype}
+    return {"BLOCK_N": block_n, **_tiles.tile("selective_scan", x.device, rule, sizes)}
 
 
 def _view(x: Tensor | None) -> View | None:
@@ -72,7 +74,7 @@ def _slots(u: Tensor, cu_seqlens: Tensor | None) -> int:
 def _room_for_states(u: Tensor, B: Tensor, cu_seqlens: Tensor | None, save: bool) -> Tensor:
     """Return memory for the saved states, blocked as the backward kernel reads them."""
     groups, states = B.shape[2:]
-    block_d = _block_d(states)
+    block_d = _tile(u, states)["BLOCK_D"]
     blocks = -(-u.shape[2] // groups // block_d)
     slots = _slots(u, cu_seqlens) if save else 0
     return u.new_empty(slots, groups, blocks, states, block_d, dtype=compute_dtype(u))
@@ -141,7 +143,7 @@ def _entering(
     if segments == 1:
         return outer
     groups, group_size, states = (arguments[key] for key in ("groups", "group_size", "N"))
-    tile = _tile(states)
+    tile = _tile(x, states)
     grid = series * groups * triton.cdiv(group_size, tile["BLOCK_D"])
     dtype = arguments["A"].dtype
     local = x.new_empty(series, segments, states, groups * group_size, dtype=dtype)
@@ -190,7 +192,7 @@ def _forward(
     series, group_size = _series(u, cu_seqlens), u.shape[2] // groups
     final_state = u.new_empty(series, states, u.shape[2], dtype=compute_dtype(u))
     chunk_states = _room_for_states(u, B, cu_seqlens, save_states)
-    tile = _tile(states)
+    tile = _tile(u, states)
     programs = series * groups * triton.cdiv(group_size, tile["BLOCK_D"])
     segments = segments or _segments(u, series, programs // max(series, 1))
     arguments = _arguments(
@@ -314,7 +316,7 @@ def _backward(
         u, delta, A, B, delta_bias, mask, delta_scale, cu_seqlens,
         softplus, dt_min, dt_max, reverse,
     )  # fmt: skip
-    tile, series = _tile(arguments["N"]), _series(u, cu_seqlens)
+    tile, series = _tile(u, arguments["N"]), _series(u, cu_seqlens)
     blocks = triton.cdiv(arguments["group_size"], tile["BLOCK_D"])
     segments = segments or _segments(u, series, arguments["groups"] * blocks)
     programs = series * segments * arguments["groups"] * blocks
