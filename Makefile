@@ -45,8 +45,9 @@ check: $(INSTALLED)
 
 # The package once more, aside, for the sake of its library.
 sanitize: $(INSTALLED)
-	$(PIP) install --quiet --no-deps --upgrade --target $(SANITIZED) -C build-dir=build/sanitize \
-	    -C cmake.define.TSMAMBA_SANITIZE=ON -C install.strip=false .
+	$(PIP) install --quiet --no-deps --upgrade --target $(SANITIZED) \
+	    --config-settings build-dir=build/sanitize --config-settings install.strip=false \
+	    --config-settings cmake.define.TSMAMBA_SANITIZE=ON .
 	$(BIN)/python tests/kernels/sanitize.py $(SANITIZED)/tsmamba_kernels/_tsm_cpu.abi3.so
 
 bench: $(INSTALLED)
