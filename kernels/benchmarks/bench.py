@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tsmamba.benchmark.scans import loop_scan, mambapy_scan
 from tsmamba_kernels import backend_report, causal_conv1d, selective_scan
 from tsmamba_kernels.testing import (
     TOLERANCES,
@@ -42,29 +43,6 @@ RIVAL_TOLERANCE = 1e-4
 
 def native_scan(u, delta, A, B, C):
     return selective_scan(u, delta, A, B, C, delta_softplus=True, backend="native")
-
-
-def _discretised(u, delta, A, B):
-    dt = F.softplus(delta)
-    decay = torch.exp(dt.unsqueeze(-1) * A)  # (B, L, D, N)
-    return decay, (dt * u).unsqueeze(-1) * B.unsqueeze(2)
-
-
-def mambapy_scan(u, delta, A, B, C):
-    from mambapy.pscan import pscan
-
-    h = pscan(*_discretised(u, delta, A, B))
-    return (h @ C.unsqueeze(-1)).squeeze(-1)
-
-
-def loop_scan(u, delta, A, B, C):
-    """A loop over L, as fast as plain torch allows: unbound once, read out once."""
-    decay, entering = _discretised(u, delta, A, B)
-    h, states = torch.zeros_like(entering[:, 0]), []
-    for a, b in zip(decay.unbind(1), entering.unbind(1), strict=True):
-        h = torch.addcmul(b, a, h)
-        states.append(h)
-    return (torch.stack(states, dim=1) @ C.unsqueeze(-1)).squeeze(-1)
 
 
 def native_conv(x, weight, bias):
@@ -100,10 +78,12 @@ def operands(inputs: Inputs) -> tuple[Tensor, ...]:
 
 
 def races(quick: bool) -> list[Race]:
-    scans = {"native": native_scan, "mambapy": mambapy_scan, "torch loop": loop_scan}
+    scans = {"native": native_scan}
     if find_spec("mambapy") is None:
         print("mambapy is not installed: its parallel scan is skipped")
-        del scans["mambapy"]
+    else:
+        scans["mambapy"] = mambapy_scan()
+    scans["torch loop"] = loop_scan
     convs = {"native": native_conv, "torch": torch_conv}
 
     def shortened(sizes):
