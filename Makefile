@@ -5,6 +5,8 @@
 #   make check     style, types, import directions
 #   make sanitize  the CPU kernels under sanitizers of memory and of undefined behaviour
 #   make bench     speed of the kernels on this machine
+#   make bench-forecast  errors of the forecaster and of its rivals; goes on where it stopped
+#   make pretrain  train the corrector that comes with the package anew
 #   make gpu-check the GPU kernels on this machine's CUDA device: right, and how fast
 #   make install   what the others do first, in .venv
 #   make clean     remove .venv, builds and caches
@@ -24,7 +26,7 @@ SANITIZED := build/sanitized
 SOURCES := pyproject.toml constraints.txt kernels/CMakeLists.txt $(wildcard kernels/csrc/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check sanitize bench gpu-check clean
+.PHONY: help install demo test check sanitize bench bench-forecast pretrain gpu-check clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -52,6 +54,14 @@ sanitize: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python kernels/benchmarks/bench.py $(ARGS)
+
+# A cell that failed is in the results, and the report has to say so.
+bench-forecast: $(INSTALLED)
+	-$(BIN)/python -m benchmarks.forecast run $(ARGS)
+	$(BIN)/python -m benchmarks.forecast report
+
+pretrain: $(INSTALLED)
+	$(BIN)/python tools/pretrain.py --out tsmamba/forecast/weights/corrector.safetensors $(ARGS)
 
 gpu-check: $(INSTALLED)
 	$(BIN)/python kernels/benchmarks/gpu_check.py $(ARGS)

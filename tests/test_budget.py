@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = {
+    "benchmarks": ROOT / "benchmarks",
     "tsmamba": ROOT / "tsmamba",
     "tsmamba_datasets": ROOT / "datasets" / "tsmamba_datasets",
     "tsmamba_kernels": ROOT / "kernels" / "tsmamba_kernels",

@@ -5,13 +5,20 @@ import typing
 
 if typing.TYPE_CHECKING:
     from tsmamba.forecast import MambaForecaster
+    from tsmamba.forecast.advice import advise
+    from tsmamba.forecast.settings import Network
     from tsmamba.training import Training
 
-__all__ = ["MambaForecaster", "Training"]
+__all__ = ["MambaForecaster", "Network", "Training", "advise"]
 __version__ = "0.1.0"
 
 # Loaded at first use: `tsmamba --help` must not wait for torch.
-_HOMES = {"MambaForecaster": "tsmamba.forecast", "Training": "tsmamba.training"}
+_HOMES = {
+    "MambaForecaster": "tsmamba.forecast",
+    "Network": "tsmamba.forecast.settings",
+    "Training": "tsmamba.training",
+    "advise": "tsmamba.forecast.advice",
+}
 
 
 def __getattr__(name: str) -> object:

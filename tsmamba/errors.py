@@ -5,6 +5,7 @@
     Exception
     └── TsmambaError
         ├── FrameError (also ValueError)        a data frame cannot be used as it is
+        │   ├── CovariateError                  its covariates do not fit the series or the model
         │   ├── FrequencyError                  its time stamps are not on one regular grid
         │   └── SeriesTooShortError             it holds too little history for the request
         ├── ParameterError (also ValueError)    an argument is outside what is accepted
@@ -19,6 +20,7 @@ and the column. A call on an unfitted estimator raises scikit-learn's ``NotFitte
 """
 
 __all__ = [
+    "CovariateError",
     "FrameError",
     "FrameWarning",
     "FrequencyError",
@@ -48,6 +50,10 @@ class FrameError(TsmambaError, ValueError):
     """A data frame given by the user cannot be used as it is."""
 
 
+class CovariateError(FrameError):
+    """The covariates of a frame do not fit its series, or the model that is to use them."""
+
+
 class FrequencyError(FrameError):
     """The time stamps of a frame do not lie on one regular grid."""
 
@@ -74,3 +80,7 @@ class MissingExtraError(TsmambaError, ImportError):
 
 class FrameWarning(UserWarning):
     """A data frame needed a repair, which was made, before it could be used."""
+
+
+class GuidanceWarning(UserWarning):
+    """A simpler model than the one asked for is the better choice for these data."""

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tsmamba import __version__
-from tsmamba.cli import bench, doctor, forecast
+from tsmamba.cli import advise, bench, doctor, forecast
 
 __all__ = ["app", "main"]
 
@@ -18,6 +18,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(forecast.app)
+app.add_typer(advise.app)
 app.add_typer(doctor.app)
 app.add_typer(bench.app)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tsmamba.cli.flags import File, Freq, IdCol, Target, TimeCol, parse_freq
 from tsmamba.cli.messages import plain_errors, say
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-_COLUMNS = "Columns"
 _MODEL = "Model"
 _OUTPUT = "Output"
 
@@ -25,6 +25,7 @@ _OUTPUT = "Output"
 class Mode(StrEnum):
     """What to fit."""
 
+    fast = "fast"
     full = "full"
     base = "base"
 
@@ -71,15 +72,6 @@ class Outputs:
 
 
 # The flags, one type each, so that the command itself stays readable.
-_File = Annotated[
-    Path,
-    typer.Argument(
-        help="Table: csv, tsv, parquet, arrow or JSON lines.",
-        metavar="FILE",
-        exists=True,
-        dir_okay=False,
-    ),
-]
 _Horizon = Annotated[
     int | None,
     typer.Option("--horizon", "-n", min=1, help="Steps to forecast; one season if not given."),
@@ -96,33 +88,26 @@ _Level = Annotated[
 _Save = Annotated[
     Path | None, typer.Option(help="File to keep the fit in.", rich_help_panel=_OUTPUT)
 ]
-_IdCol = Annotated[
-    str | None, typer.Option(help="Series ids, usually unique_id.", rich_help_panel=_COLUMNS)
-]
-_TimeCol = Annotated[
-    str | None, typer.Option(help="Time stamps, usually ds.", rich_help_panel=_COLUMNS)
-]
-_Target = Annotated[
-    list[str] | None,
-    typer.Option(help="Values, usually y; repeatable.", rich_help_panel=_COLUMNS),
-]
-_Freq = Annotated[
-    str | None,
-    typer.Option(
-        help="Step of time, such as 15m, 1h or 1d; found if not given.", rich_help_panel=_COLUMNS
-    ),
-]
 _Context = Annotated[
     int | None,
     typer.Option(min=1, help="Steps of history a forecast sees.", rich_help_panel=_MODEL),
 ]
 _Mode = Annotated[
     Mode | None,
-    typer.Option(help="full trains the Mamba, base does not.", rich_help_panel=_MODEL),
+    typer.Option(
+        help="fast, full (trains the Mamba) or base (none); fast if not given.",
+        rich_help_panel=_MODEL,
+    ),
+]
+_Preset = Annotated[
+    str | None,
+    typer.Option(
+        help="Kind of data, such as energy; see `tsmamba advise`.", rich_help_panel=_MODEL
+    ),
 ]
 _MaxTime = Annotated[
     float | None,
-    typer.Option(min=0.0, help="Most seconds of training.", rich_help_panel=_MODEL),
+    typer.Option(min=0.0, help="Most seconds of training in mode full.", rich_help_panel=_MODEL),
 ]
 _Seed = Annotated[
     int | None, typer.Option(min=0, help="Makes the fit repeatable.", rich_help_panel=_MODEL)
@@ -140,18 +125,19 @@ _Model = Annotated[
 
 @app.command()
 def forecast(
-    file: _File,
+    file: File,
     horizon: _Horizon = None,
     out: _Out = None,
     plot: _Plot = None,
     level: _Level = None,
     save: _Save = None,
-    id_col: _IdCol = None,
-    time_col: _TimeCol = None,
-    target: _Target = None,
-    freq: _Freq = None,
+    id_col: IdCol = None,
+    time_col: TimeCol = None,
+    target: Target = None,
+    freq: Freq = None,
     context: _Context = None,
     mode: _Mode = None,
+    preset: _Preset = None,
     max_time: _MaxTime = None,
     seed: _Seed = None,
     model: _Model = None,
@@ -169,7 +155,8 @@ def forecast(
         settings = {
             "--horizon": ("horizon", horizon),
             "--context": ("context_length", context),
-            "--freq": ("freq", int(freq) if freq and freq.isdigit() else freq),
+            "--freq": ("freq", parse_freq(freq)),
+            "--preset": ("preset", preset),
             "--mode": ("mode", mode and mode.value),
             "--max-time": ("max_time", max_time),
             "--seed": ("random_state", seed),

@@ -7,9 +7,10 @@ from typing import TextIO
 
 import typer
 
-from tsmamba.errors import FrameWarning, TsmambaError
+from tsmamba.errors import FrameWarning, GuidanceWarning, TsmambaError
 
 REFUSED = 2
+_OURS = (FrameWarning, GuidanceWarning)
 
 _COLOURS = {"note": typer.colors.CYAN, "warning": typer.colors.YELLOW, "error": typer.colors.RED}
 
@@ -44,8 +45,9 @@ def plain_errors() -> Iterator[None]:
     ...     pass
     """
     with warnings.catch_warnings():
-        # Each repair is worth a line, whatever filters the environment sets.
-        warnings.simplefilter("always", FrameWarning)
+        # Each repair and each piece of advice is worth a line, whatever filters are set.
+        for kind in _OURS:
+            warnings.simplefilter("always", kind)
         before = warnings.showwarning
 
         def show(
@@ -56,7 +58,7 @@ def plain_errors() -> Iterator[None]:
             file: TextIO | None = None,
             line: str | None = None,
         ) -> None:
-            if issubclass(category, FrameWarning):
+            if issubclass(category, _OURS):
                 say("warning", str(message))
             else:
                 before(message, category, filename, lineno, file, line)

@@ -11,8 +11,8 @@ from tsmamba.data.frame import column_names
 from tsmamba.errors import FrameError, ParameterError
 
 DEFAULT_ID = "unique_id"
-_SHOWN = 5  # how many offenders a message names
-_SHOWN_COLUMNS = 20
+SHOWN = 5  # how many offenders a message names
+SHOWN_COLUMNS = 20
 
 
 @dataclass(frozen=True)
@@ -206,19 +206,117 @@ def check_targets(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
             raise _not_numeric(frame, columns, values)
     frame = frame.with_columns(pl.col(present).cast(pl.Float64).fill_nan(None))
     for target in present:
-        infinite = frame.get_column(target).is_infinite().fill_null(value=False)
-        if infinite.any():
-            row = infinite.arg_max() or 0
-            raise FrameError(
-                f"column {target!r} of {_where(frame, columns, row)} is infinite "
-                f"({infinite.sum()} such values in all); finite numbers and missing values are "
-                f"accepted: pl.when(pl.col({target!r}).is_finite()).then({target!r}) makes it "
-                "missing"
-            )
+        refuse_infinite(frame, columns, target)
     return frame
 
 
-def listing(names: Sequence[Any], most: int = _SHOWN) -> str:
+def check_weights(frame: pl.DataFrame, columns: Columns, name: str) -> None:
+    """Refuse sample weights that are no finite numbers from 0 on.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        The user's frame.
+    columns : Columns
+        Its columns.
+    name : str
+        Column of the weights.
+
+    Raises
+    ------
+    FrameError
+        Naming the column, the first offending value, its series and its stamp.
+
+    Examples
+    --------
+    >>> columns = Columns("unique_id", "ds", ("y",), id_given=False, wide=False)
+    >>> check_weights(pl.DataFrame({"ds": [1, 2], "w": [0.0, 1.5]}), columns, "w")
+    """
+    weights = frame.get_column(name)
+    accepted = "finite numbers from 0 on are accepted"
+    if not weights.dtype.is_numeric():
+        raise FrameError(
+            f"weight column {name!r} is of type {weights.dtype}; {accepted}: "
+            f"pl.col({name!r}).cast(pl.Float64)"
+        )
+    numbers = weights.cast(pl.Float32)
+    refused = ~((numbers >= 0) & numbers.is_finite()).fill_null(value=False)
+    if refused.any():
+        row = refused.arg_max() or 0
+        given = "missing" if numbers[row] is None else numbers[row]
+        raise FrameError(
+            f"weight column {name!r} of {where(frame, columns, row)} is {given} "
+            f"({refused.sum()} such values in all); {accepted}: give weight 0 to what should not "
+            "count"
+        )
+    if not (numbers > 0).any():
+        raise FrameError(
+            f"weight column {name!r} holds no weight above 0; give one to what should count"
+        )
+
+
+def refuse_infinite(frame: pl.DataFrame, columns: Columns, name: str) -> None:
+    """Refuse infinite numbers.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        The user's frame.
+    columns : Columns
+        Its columns.
+    name : str
+        A column of numbers.
+
+    Raises
+    ------
+    FrameError
+        Naming the column, the series and the stamp of the first.
+
+    Examples
+    --------
+    >>> columns = Columns("unique_id", "ds", ("y",), id_given=False, wide=False)
+    >>> refuse_infinite(pl.DataFrame({"ds": [1, 2], "y": [1.0, None]}), columns, "y")
+    """
+    infinite = frame.get_column(name).is_infinite().fill_null(value=False)
+    if infinite.any():
+        row = infinite.arg_max() or 0
+        raise FrameError(
+            f"column {name!r} of {where(frame, columns, row)} is infinite "
+            f"({infinite.sum()} such values in all); finite numbers and missing values are "
+            f"accepted: pl.when(pl.col({name!r}).is_finite()).then({name!r}) makes it "
+            "missing"
+        )
+
+
+def where(frame: pl.DataFrame, columns: Columns, row: int) -> str:
+    """Name the series and the stamp of a row in a message.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        The user's frame.
+    columns : Columns
+        Its columns.
+    row : int
+        Number of the row.
+
+    Returns
+    -------
+    str
+        For example "series 'a' at ds=7".
+
+    Examples
+    --------
+    >>> columns = Columns("unique_id", "ds", ("y",), id_given=True, wide=False)
+    >>> where(pl.DataFrame({"unique_id": ["a"], "ds": [7]}), columns, 0)
+    "series 'a' at ds=7"
+    """
+    series_id = frame.item(row, columns.id_col) if columns.id_given else None
+    stamp = frame.item(row, columns.time_col)
+    return f"{columns.name(series_id)} at {columns.time_col}={stamp}"
+
+
+def listing(names: Sequence[Any], most: int = SHOWN) -> str:
     """Name the first few of many in a message.
 
     Parameters
@@ -240,13 +338,6 @@ def listing(names: Sequence[Any], most: int = _SHOWN) -> str:
     """
     shown = ", ".join(repr(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
-def _where(frame: pl.DataFrame, columns: Columns, row: int) -> str:
-    """Name the series and the stamp of a row in a message."""
-    series_id = frame.item(row, columns.id_col) if columns.id_given else None
-    stamp = frame.item(row, columns.time_col)
-    return f"{columns.name(series_id)} at {columns.time_col}={stamp}"
 
 
 def _refuse_missing(frame: pl.DataFrame, columns: Columns, name: str, what: str) -> None:
@@ -278,7 +369,7 @@ def _not_numeric(frame: pl.DataFrame, columns: Columns, values: pl.Series) -> Fr
     row = offending.arg_max() or 0
     return FrameError(
         f"target column {name!r} is of type {values.dtype}, first {values[row]!r} in "
-        f"{_where(frame, columns, row)}; numbers are accepted: {repair}"
+        f"{where(frame, columns, row)}; numbers are accepted: {repair}"
     )
 
 
@@ -290,7 +381,7 @@ def _missing(parameter: str, name: str, present: Sequence[Any], hint: str) -> Fr
         guess = f"; did you mean {parameter}={by_lower[close[0]]!r}?" if close else ""
         hint = guess or f"; name the column with {parameter}="
     return FrameError(
-        f"the frame has no column {name!r}, only {listing(present, _SHOWN_COLUMNS)}{hint}"
+        f"the frame has no column {name!r}, only {listing(present, SHOWN_COLUMNS)}{hint}"
     )
 
 

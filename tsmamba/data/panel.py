@@ -6,7 +6,7 @@ and target, the targets of an id side by side and equally long.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,8 @@ class Panel:
         The step of time.
     columns : Columns
         Names of the user's columns.
+    weights : ndarray of shape (total,), float32, optional
+        Weight of every step, 0 where the user's frame has no row; `read_weights` adds them.
 
     Examples
     --------
@@ -64,9 +66,40 @@ class Panel:
     last: pl.Series
     freq: Frequency
     columns: Columns
+    weights: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.targets)
+
+    def continued(self, values: np.ndarray) -> "Panel":
+        """Return the panel with more steps behind each series.
+
+        Parameters
+        ----------
+        values : ndarray of shape (S, H)
+            Standardised values of them.
+
+        Returns
+        -------
+        Panel
+            Without weights.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> panel = read_panel(pl.DataFrame({"ds": [1, 2], "y": [5.0, 7.0]}))
+        >>> panel.continued(np.array([[0.0]])).restored(0)
+        array([5., 7., 6.])
+        """
+        steps = values.shape[1]
+        ends = np.repeat(self.offsets[1:], steps)
+        return replace(
+            self,
+            values=np.insert(self.values, ends, values.ravel().astype(np.float32)),
+            offsets=self.offsets + steps * np.arange(len(self.offsets)),
+            last=self.freq.shift(self.last, pl.Series(np.full(len(self), steps))),
+            weights=None,
+        )
 
     @property
     def lengths(self) -> np.ndarray:
@@ -98,6 +131,27 @@ class Panel:
         return restored
 
 
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Mean and scale of series that a model was fitted on, so that later rows get the same.
+
+    Parameters
+    ----------
+    ids, targets, loc, scale
+        As in `Panel`.
+    """
+
+    ids: pl.Series
+    targets: tuple[str, ...]
+    loc: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def of(cls, panel: Panel) -> "Scaling":
+        """Return that of a panel."""
+        return cls(panel.ids, panel.targets, panel.loc, panel.scale)
+
+
 def read_panel(
     df: Any,
     *,
@@ -107,7 +161,7 @@ def read_panel(
     freq: str | int | Frequency | None = None,
     min_length: int = 1,
     require_targets: bool = True,
-    scaling: Panel | None = None,
+    scaling: Scaling | Panel | None = None,
 ) -> Panel:
     """Check a user frame and turn it into a panel.
 
@@ -128,7 +182,7 @@ def read_panel(
         Least number of steps of a series.
     require_targets : bool, default True
         Whether target columns must be there and hold a value in every series.
-    scaling : Panel, optional
+    scaling : Scaling or Panel, optional
         Take mean and scale of a series from here where it is known here.
 
     Returns
@@ -197,7 +251,7 @@ def read_panel(
     )
 
 
-def future_frame(panel: Panel, horizon: int) -> pl.DataFrame:
+def future_frame(panel: Panel, horizon: int, *, by_target: bool = True) -> pl.DataFrame:
     """List the stamps that follow each series.
 
     Parameters
@@ -206,12 +260,15 @@ def future_frame(panel: Panel, horizon: int) -> pl.DataFrame:
         The series.
     horizon : int
         Number of steps, at least 1.
+    by_target : bool, default True
+        Whether a wide frame gets a row for each of its targets; otherwise one for all of them, as
+        in the frame it came from.
 
     Returns
     -------
     polars.DataFrame of S * horizon rows
-        The user's id and time columns, and the column "target" for a wide frame; all steps of the
-        first series, then of the second, and so on.
+        The user's id and time columns, and the column "target" for a wide frame by target; all
+        steps of the first series, then of the second, and so on.
 
     Raises
     ------
@@ -228,12 +285,13 @@ def future_frame(panel: Panel, horizon: int) -> pl.DataFrame:
     """
     if horizon < 1:
         raise HorizonError(f"horizon={horizon} asks for no step; it takes whole numbers from 1 on")
-    series = np.repeat(np.arange(len(panel)), horizon)
     columns = panel.columns
-    out = [panel.freq.future(panel.last, horizon).alias(columns.time_col)]
+    listed = np.arange(0, len(panel), 1 if by_target else len(columns.targets))
+    series = np.repeat(listed, horizon)
+    out = [panel.freq.future(panel.last.gather(listed), horizon).alias(columns.time_col)]
     if columns.id_given:
         out.insert(0, panel.ids.gather(series).alias(columns.id_col))
-    if columns.wide:
+    if columns.wide and by_target:
         out.append(pl.Series("target", panel.targets).gather(series))
     return pl.DataFrame(out)
 
@@ -309,7 +367,11 @@ def _moments(raw: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _known_scaling(
-    known: Panel, ids: pl.Series, targets: tuple[str, ...], loc: np.ndarray, scale: np.ndarray
+    known: Scaling | Panel,
+    ids: pl.Series,
+    targets: tuple[str, ...],
+    loc: np.ndarray,
+    scale: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and scale of each series from `known`, or its own where it is not there."""
     table = pl.DataFrame(

@@ -76,6 +76,7 @@ class WindowStore:
         observed = ~np.isnan(panel.values)
         self.offsets = torch.from_numpy(panel.offsets)
         self.observed = torch.from_numpy(observed)
+        self._weights = None if panel.weights is None else torch.from_numpy(panel.weights)
         self.values = torch.from_numpy(_filled(panel.values, panel.offsets, season))
         # Sums of any stretch are differences of two of these.
         self._sums = torch.cat([torch.zeros(1).double(), self.values.double().cumsum(0)])
@@ -137,6 +138,15 @@ class WindowStore:
         """Return the steps from each origin on and which are observed, both (n, H)."""
         index = windows.origin[:, None] + torch.arange(horizon)
         return self.values[index], self.observed[index]
+
+    def target_weights(self, windows: Windows, horizon: int) -> Tensor:
+        """Return how much each step from the origin on counts in training, float of shape (n, H).
+
+        That is zero where it is missing and else the user's weight, or one.
+        """
+        index = windows.origin[:, None] + torch.arange(horizon)
+        observed = self.observed[index].float()
+        return observed if self._weights is None else observed * self._weights[index]
 
     def past_means(
         self, windows: Windows, skip: int, width: int, count: int

@@ -1,17 +1,21 @@
 """Forecasts from origins inside the data, beside what really came."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
 
-from tsmamba.data.clock import Clock
-from tsmamba.data.panel import Panel, panel_frame, read_panel
+from tsmamba.data.checks import SHOWN_COLUMNS, Columns, listing
+from tsmamba.data.covariates import Covariates
+from tsmamba.data.frame import column_names, to_polars
+from tsmamba.data.panel import Panel
 from tsmamba.data.windows import Windows, WindowStore
-from tsmamba.errors import FrameError, SeriesTooShortError
+from tsmamba.errors import FrameError, ParameterError, SeriesTooShortError
 from tsmamba.forecast.columns import POINT, Bands
 from tsmamba.forecast.model import ForecastModel
+from tsmamba.forecast.source import Source
 from tsmamba.metrics import naive_scale
 
 
@@ -22,6 +26,7 @@ def forecast_values(
     pick: Callable[[WindowStore], Windows],
     bands: Bands,
     *,
+    covariates: Covariates | None = None,
     base_only: bool = False,
 ) -> tuple[Windows, dict[str, np.ndarray]]:
     """Forecast windows of a panel, in the user's units.
@@ -34,6 +39,8 @@ def forecast_values(
         Picks windows from the store of the panel.
     bands : Bands
         Quantiles to give.
+    covariates : Covariates, optional
+        Of the panel, where the model was fitted with some.
     base_only : bool, default False
         Leave the corrector out.
 
@@ -44,14 +51,62 @@ def forecast_values(
     columns : dict of str to ndarray of shape (n, H)
         Point forecast and bands by name of column.
     """
-    store = WindowStore(panel, season)
-    windows = pick(store)
-    clock = Clock.of(panel, model.cycles)
-    forecast = model.forecast(store, clock, windows, base_only=base_only)
+    source = Source.of(panel, season, model.cycles, covariates, model.effects)
+    windows = pick(source.store)
+    forecast = model.forecast(source, windows, base_only=base_only)
     series = windows.series.numpy()
     loc, scale = panel.loc[series, None], panel.scale[series, None]
     columns = {POINT: forecast.point} | {name: forecast.quantile(q) for name, q in bands.columns}
     return windows, {name: x.numpy() * scale + loc for name, x in columns.items()}
+
+
+def forecast_ahead(
+    model: ForecastModel,
+    panel: Panel,
+    season: int,
+    horizon: int,
+    bands: Bands,
+    *,
+    covariates: Covariates | None = None,
+    base_only: bool = False,
+) -> dict[str, np.ndarray]:
+    """Forecast what follows each series, from forecasts where the model does not reach so far.
+
+    Parameters
+    ----------
+    model, panel, season, bands, base_only
+        As in `forecast_values`.
+    horizon : int
+        Steps to forecast.
+    covariates : Covariates, optional
+        Of the panel and of ``horizon`` steps beyond.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (S, horizon)
+        Point forecast and bands. Beyond the reach of the model each band keeps the distance to the
+        point forecast of its last step, times the square root of the number of steps by that of
+        the reach, as for a random walk.
+    """
+    reach, done = model.horizon, 0
+    parts: dict[str, list[np.ndarray]] = {}
+    first: dict[str, np.ndarray] = {}
+    while done < horizon:
+        _, columns = forecast_values(
+            model, panel, season, WindowStore.last, bands,
+            covariates=covariates, base_only=base_only,
+        )  # fmt: skip
+        point = columns[POINT]
+        if not done:
+            first = {name: (x - point)[:, -1:] for name, x in columns.items()}
+        else:
+            widening = np.sqrt(np.arange(done + 1, done + reach + 1) / reach)
+            columns = {name: point + first[name] * widening for name in columns}
+        for name, x in columns.items():
+            parts.setdefault(name, []).append(x)
+        done += reach
+        panel = panel.continued((point - panel.loc[:, None]) / panel.scale[:, None])
+    return {name: np.concatenate(x, axis=1)[:, :horizon] for name, x in parts.items()}
 
 
 def origins(store: WindowStore, elapsed: np.ndarray, step: int) -> Windows:
@@ -151,22 +206,60 @@ def cutoffs(panel: Panel, horizon: int, n_windows: int, step_size: int) -> np.nd
     return elapsed
 
 
-def continued(history: Panel, following: Panel, context: int) -> tuple[Panel, np.ndarray]:
-    """Join new rows to the end of the history that a model was fitted on.
+def joined(history: pl.DataFrame, rows: Any, columns: Columns) -> pl.DataFrame:
+    """Put newer rows behind the history they continue; they win where both have a stamp.
+
+    Parameters
+    ----------
+    history : polars.DataFrame
+        Rows of the fitted series.
+    rows : frame
+        Newer rows, with the same columns.
+    columns : Columns
+        Names of the keys.
+
+    Returns
+    -------
+    polars.DataFrame
+        In order of series and time.
+
+    Raises
+    ------
+    FrameError
+        If one has the id column and the other does not, or a column is missing.
+    """
+    present = column_names(rows)
+    if (columns.id_col in present) != columns.id_given:
+        fitted, given = ("with", "without") if columns.id_given else ("without", "with")
+        raise FrameError(
+            f"the model was fitted on a frame {fitted} column {columns.id_col!r} and this one "
+            f"comes {given} it; give rows of the fitted series, in the same form"
+        )
+    missing = [name for name in history.columns if name not in present]
+    if missing:
+        raise FrameError(
+            f"the frame has no column {missing[0]!r}, which the model was fitted with; it has "
+            f"{listing(present, SHOWN_COLUMNS)}"
+        )
+    new = to_polars(rows, history.columns).cast(history.schema, strict=False)
+    both = pl.concat([history, new])
+    return both.unique(columns.keys, keep="last", maintain_order=True).sort(columns.keys)
+
+
+def continued(history: Panel, following: Panel, panel: Panel) -> np.ndarray:
+    """Return where the history ends in the series that continue it.
 
     Parameters
     ----------
     history, following : Panel
-        Fitted series, and rows of them that may overlap the history.
-    context : int
-        Steps of history to keep.
+        Fitted series, and the newer rows by themselves.
+    panel : Panel
+        Both joined.
 
     Returns
     -------
-    panel : Panel
-        The joined series, in the units of ``history``.
-    elapsed : int ndarray of shape (S,)
-        Steps of each joined series that belong to the history.
+    int ndarray of shape (S,)
+        Step of the first newer row of each series of ``panel``; its length where it has none.
 
     Raises
     ------
@@ -174,44 +267,27 @@ def continued(history: Panel, following: Panel, context: int) -> tuple[Panel, np
         If a series was not fitted, or has no row after its history.
     """
     names = history.columns
-    if names.id_given != following.columns.id_given:
-        fitted, given = ("with", "without") if names.id_given else ("without", "with")
-        raise FrameError(
-            f"the model was fitted on a frame {fitted} column {names.id_col!r} and this one comes "
-            f"{given} it; score rows of the fitted series, in the same form"
-        )
-    known = following.ids.cast(history.ids.dtype, strict=False).is_in(history.ids.implode())
-    unknown = following.ids.filter(~known.fill_null(value=False))
+    ids = following.ids.cast(history.ids.dtype, strict=False)
+    unknown = following.ids.filter(~ids.is_in(history.ids.implode()).fill_null(value=False))
     if names.id_given and len(unknown):
         raise FrameError(
             f"series {unknown[0]!r} was not among the fitted ones; score frames that hold rows of "
             "fitted series only, or forecast new series with predict(df)"
         )
-    end = history.lengths
-    old = panel_frame(history, np.maximum(end - context, 0), end)
-    new = panel_frame(following, np.zeros(len(following), dtype=np.int64), following.lengths)
-    new = new.cast({name: old.schema[name] for name in names.keys}, strict=False)
-    both = pl.concat([old, new]).unique(subset=list(names.keys), keep="last", maintain_order=True)
-    keys = new.select(names.keys[:-1]).unique() if names.id_given else None
-    if keys is not None:
-        both = both.join(keys, on=list(names.keys[:-1]), how="semi", maintain_order="left")
-    panel = read_panel(
-        both.sort(names.keys), id_col=names.id_col, time_col=names.time_col,
-        target_col=list(names.targets) if names.wide else names.targets[0],
-        freq=history.freq, scaling=history,
-    )  # fmt: skip
-    last = _aligned(history, panel)
-    elapsed = panel.freq.steps_between(panel.first, last).to_numpy() + 1
-    if (elapsed >= panel.lengths).any():
-        late = int(np.argmax(elapsed >= panel.lengths))
+    last = _last_of(history, panel)
+    elapsed: np.ndarray = panel.freq.steps_between(panel.first, last).to_numpy() + 1
+    scored = panel.ids.is_in(ids.implode()).to_numpy()
+    late = scored & (elapsed >= panel.lengths)
+    if late.any():
+        series = int(np.argmax(late))
         raise FrameError(
-            f"{names.name(panel.ids[late])} has no row after {last[late]}, where its history ends; "
-            "score rows that follow the history"
+            f"{names.name(panel.ids[series])} has no row after {last[series]}, where its history "
+            "ends; score rows that follow the history"
         )
-    return panel, elapsed
+    return elapsed
 
 
-def _aligned(history: Panel, panel: Panel) -> pl.Series:
+def _last_of(history: Panel, panel: Panel) -> pl.Series:
     """Return the last fitted stamp of each series of ``panel``."""
     known = pl.DataFrame({"id": history.ids, "target": history.targets, "last": history.last})
     wanted = pl.DataFrame({"id": panel.ids, "target": panel.targets})
@@ -219,52 +295,81 @@ def _aligned(history: Panel, panel: Panel) -> pl.Series:
     return found.get_column("last").alias(history.last.name)
 
 
-def series_mase(panel: Panel, history: Panel, season: int, frame: pl.DataFrame) -> float:
-    """Return the mean over series of the mean absolute scaled error of a backtest.
+def naive_scales(panel: Panel, season: int) -> pl.DataFrame:
+    """Return what errors of each series are scaled by: those of the seasonal naive forecast.
+
+    Parameters
+    ----------
+    panel : Panel
+        The series.
+    season : int
+        Steps of a season.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns id, target, scale.
+    """
+    scales = [naive_scale(panel.restored(series), season) for series in range(len(panel))]
+    return pl.DataFrame({"id": panel.ids, "target": panel.targets, "scale": scales})
+
+
+def check_metric(name: str) -> None:
+    """Refuse names that are no metric."""
+    if name not in _ERRORS:
+        raise ParameterError(f"metric={name!r}; pass one of {', '.join(map(repr, _ERRORS))}")
+
+
+def series_error(
+    panel: Panel, frame: pl.DataFrame, metric: str, scales: pl.DataFrame | None
+) -> float:
+    """Return the mean over series of an error of a backtest.
 
     Parameters
     ----------
     panel : Panel
         The series that the backtest ran over.
-    history : Panel
-        The fitted series; they give the scale.
-    season : int
-        Season of the naive forecast in it.
     frame : polars.DataFrame
         From `backtest_frame`.
+    metric : str
+        Its name.
+    scales : polars.DataFrame, optional
+        From `naive_scales`, for scaled errors.
 
     Returns
     -------
     float
-        Below 1 is better than the seasonal naive forecast was in the history.
+        0 is best.
 
     Raises
     ------
     FrameError
         If no value came to compare with.
     """
-    scale = pl.DataFrame(
-        {
-            "id": history.ids,
-            "target": history.targets,
-            "scale": [naive_scale(history.restored(s), season) for s in range(len(history))],
-        }
-    )
     names = panel.columns
-    errors = frame.select(
-        (pl.col(names.id_col) if names.id_given else pl.lit(history.ids[0])).alias("id"),
-        (pl.col("target") if names.wide else pl.lit(history.targets[0])).alias("target"),
-        (pl.col("y") - pl.col(POINT)).abs().fill_nan(None).alias("error"),
-    )
-    per_series = (
-        errors.join(scale, on=["id", "target"])
-        .group_by("id", "target")
-        .agg((pl.col("error") / pl.col("scale")).mean())
-    )
-    score = per_series.get_column("error").mean()
+    rows = frame.select(
+        (pl.col(names.id_col) if names.id_given else pl.lit(panel.ids[0])).alias("id"),
+        (pl.col("target") if names.wide else pl.lit(panel.targets[0])).alias("target"),
+        pl.col("y").fill_nan(None),
+        pl.col(POINT).alias("forecast"),
+    ).drop_nulls("y")
+    if scales is not None:
+        rows = rows.join(scales, on=["id", "target"])
+    score = rows.group_by("id", "target").agg(_ERRORS[metric].alias("error"))["error"].mean()
     if not isinstance(score, float):
         raise FrameError(
             f"column {names.targets[0]!r} holds no value after the history of any series; score "
             "rows that do"
         )
     return score
+
+
+_AWAY = pl.col("y") - pl.col("forecast")
+_SIZE = pl.col("y").abs() + pl.col("forecast").abs()
+_ERRORS = {
+    "mase": (_AWAY.abs() / pl.col("scale")).mean(),
+    "mae": _AWAY.abs().mean(),
+    "mse": (_AWAY**2).mean(),
+    "rmse": (_AWAY**2).mean().sqrt(),
+    "smape": pl.when(_SIZE > 0).then(2 * _AWAY.abs() / _SIZE).otherwise(0.0).mean(),
+}

@@ -1,9 +1,11 @@
 """The linear base of the forecaster: a ridge in closed form, one map shared by all series.
 
 A forecast is a linear map of the normalised recent window, at full rate, and of means over
-stretches of the far past. There is no bias and no level feature: both fit the training years and
-mislead in later ones. The penalty is chosen by cross-validation over blocks of time; the folds cost
-nothing beyond the fit, because the normal equations of a fold are a difference of block sums.
+stretches of the far past, the longer the farther. There is no bias: it fits the training years and
+misleads in later ones. What the far past tells about the level does so, too, where it is not held
+back, so its weights bear a penalty that grows with the length of the stretch. The penalty is chosen
+by cross-validation over blocks of time; the folds cost nothing beyond the fit, because the normal
+equations of a fold are a difference of block sums.
 """
 
 from collections.abc import Callable
@@ -19,6 +21,9 @@ from tsmamba.data.windows import Windows, WindowStore
 _SCALE_FLOOR = 0.1
 # Squared errors count by scale ** 1.5, between relative (0 + 2) and absolute (2) error.
 _SCALE_POWER = 1.5
+# A mean over w steps enters times (4 / w) ** 1.5, which multiplies its penalty by (w / 4) ** 3.
+_FULL_STRETCH = 4
+_FAR_POWER = 1.5
 _BATCH = 4096
 N_BLOCKS = 4
 PENALTIES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
@@ -35,24 +40,26 @@ class Context:
     length : int
         Steps of context in all.
     recent : int
-        The last steps, read at full rate; they also give level and scale.
-    width, count : int
-        Steps of a stretch of the far past, and how many stretches.
+        The last steps, read at full rate.
+    level : int
+        The last steps, which give level and scale.
+    stretches : tuple of (int, int)
+        Steps of a stretch of the far past and how many there are, nearest first.
     """
 
     length: int
     recent: int
-    width: int
-    count: int
+    level: int
+    stretches: tuple[tuple[int, int], ...] = ()
 
     @property
     def n_features(self) -> int:
         """Number of inputs of the linear base."""
-        return self.recent + self.count
+        return self.recent + sum(count for _, count in self.stretches)
 
 
 class Level(NamedTuple):
-    """Mean and scale of the recent window; forecasts are made in units of them."""
+    """Mean and scale of the last steps; forecasts are made in units of them."""
 
     mean: Tensor  # (n, 1)
     scale: Tensor  # (n, 1)
@@ -91,14 +98,18 @@ class BaseFit(NamedTuple):
 
 def features(store: WindowStore, windows: Windows, context: Context) -> tuple[Tensor, Level]:
     """Return the inputs of the base, shape (n, F), and the level they are normalised by."""
-    recent = store.history(windows, context.recent)
-    scale = (recent.var(1, unbiased=False, keepdim=True) + _SCALE_FLOOR**2).sqrt()
-    level = Level(recent.mean(1, keepdim=True), scale)
-    inputs = level.normalise(recent)
-    if context.count:
-        means, inside = store.past_means(windows, context.recent, context.width, context.count)
-        inputs = torch.cat([inputs, torch.where(inside, level.normalise(means), 0.0)], dim=1)
-    return inputs, level
+    history = store.history(windows, max(context.level, context.recent))
+    last = history[:, -context.level :]
+    scale = (last.var(1, unbiased=False, keepdim=True) + _SCALE_FLOOR**2).sqrt()
+    level = Level(last.mean(1, keepdim=True), scale)
+    inputs = [level.normalise(history[:, -context.recent :])]
+    skip = context.recent
+    for width, count in context.stretches:
+        means, inside = store.past_means(windows, skip, width, count)
+        weight = min(1.0, _FULL_STRETCH / width) ** _FAR_POWER
+        inputs.append(torch.where(inside, weight * level.normalise(means), 0.0))
+        skip += width * count
+    return torch.cat(inputs, dim=1), level
 
 
 def blocks_of(store: WindowStore, windows: Windows, horizon: int) -> Tensor:
@@ -169,10 +180,11 @@ def fit_base(store: WindowStore, windows: Windows, context: Context, horizon: in
     parts = [_NormalEquations(context.n_features, horizon) for _ in range(N_BLOCKS + 1)]
     for batch in windows.batches(_BATCH):
         inputs, level = features(store, batch, context)
-        values, observed = store.future(batch, horizon)
+        values, _ = store.future(batch, horizon)
         targets = level.normalise(values)
         # A filled target is a guess: a window counts by its share of real ones.
-        weight = level.scale**_SCALE_POWER * observed.float().mean(1, keepdim=True)
+        share = store.target_weights(batch, horizon).mean(1, keepdim=True)
+        weight = level.scale**_SCALE_POWER * share
         block = blocks_of(store, batch, horizon)
         for number, part in enumerate(parts):
             chosen = block == (number if number < N_BLOCKS else -1)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from tsmamba.data.clock import Clock
 from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.forecast.base import N_BLOCKS, BaseFit, Context, Level, blocks_of, features
 from tsmamba.forecast.network import Corrector, CorrectorConfig
+from tsmamba.forecast.source import Source
 from tsmamba.training import History, Training, train
 
 # The part at the end of every slice of time that is kept for validation. Slices are as many as let
@@ -75,17 +75,16 @@ class Batch:
     base: Tensor  # (n, H)
     history: Tensor  # (n, L)
     observed: Tensor  # (n, L)
-    calendar: Tensor  # (n, tokens, features)
+    context: Tensor  # (n, tokens, features)
 
     @property
     def inputs(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The arguments of a `Corrector`."""
-        return self.history, self.base, self.observed, self.calendar
+        return self.history, self.base, self.observed, self.context
 
 
 def assemble(
-    store: WindowStore,
-    clock: Clock,
+    source: Source,
     windows: Windows,
     context: Context,
     config: CorrectorConfig,
@@ -95,8 +94,8 @@ def assemble(
 
     Parameters
     ----------
-    store, clock, windows, context
-        Values, calendar, where, and what the base sees.
+    source, windows, context
+        The series, where, and what the base sees.
     config : CorrectorConfig
         What the corrector sees.
     base_of : callable
@@ -107,15 +106,19 @@ def assemble(
     Batch
         Inputs and base forecast.
     """
+    store = source.store
     inputs, level = features(store, windows, context)
-    tokens = torch.arange(-config.history_tokens, config.forecast_tokens) * config.patch
-    steps = store.elapsed(windows)[:, None] + tokens
+    base = base_of(inputs)
+    ahead = config.forecast_tokens(base.shape[1])
+    beside = torch.empty(len(windows), config.history_tokens + ahead, 0)
+    if config.n_context:
+        beside = source.context(windows, config.history_tokens, ahead, config.patch)
     return Batch(
         level,
-        base_of(inputs),
+        base,
         level.normalise(store.history(windows, config.history)),
         store.history_observed(windows, config.history),
-        clock.features(windows.series, steps),
+        beside,
     )
 
 
@@ -123,22 +126,26 @@ def assemble(
 class Correction:
     """Trains one corrector and judges it, always against base forecasts made out of fold."""
 
-    store: WindowStore
-    clock: Clock
+    source: Source
     context: Context
     fit: BaseFit
     config: CorrectorConfig
 
     @property
+    def store(self) -> WindowStore:
+        """The values."""
+        return self.source.store
+
+    @property
     def horizon(self) -> int:
         """Steps to forecast."""
-        return self.config.horizon
+        return self.fit.weights.shape[1]
 
     def batch(self, windows: Windows) -> Batch:
         """Assemble windows with the base of the fold that never saw their targets."""
         block = blocks_of(self.store, windows, self.horizon)
         base_of = self.fit.out_of_fold(block)
-        return assemble(self.store, self.clock, windows, self.context, self.config, base_of)
+        return assemble(self.source, windows, self.context, self.config, base_of)
 
     def train(
         self,
@@ -154,11 +161,12 @@ class Correction:
             pick = torch.randint(len(split.training), (settings.batch_size,))
             windows = split.training.select(pick)
             batch = self.batch(windows)
-            values, observed = self.store.future(windows, self.horizon)
+            values, _ = self.store.future(windows, self.horizon)
+            counted = self.store.target_weights(windows, self.horizon)
             forecast = batch.base + network(*batch.inputs)
-            weight = batch.level.scale.clamp(max=_LOSS_SCALE_LIMIT) * observed
+            weight = batch.level.scale.clamp(max=_LOSS_SCALE_LIMIT) * counted
             error = (forecast - batch.level.normalise(values)).abs() * weight
-            loss: Tensor = error.sum() / observed.sum().clamp(min=1)
+            loss: Tensor = error.sum() / counted.sum().clamp(min=torch.finfo().tiny)
             return loss
 
         def validation_error(network: nn.Module) -> float:
@@ -178,19 +186,20 @@ class Correction:
         errors : Tensor of shape (gates, blocks, H)
             In units of the standardised series.
         counts : Tensor of shape (blocks, H)
-            Observed targets.
+            Weights of the targets, one for each that is observed by default.
         """
         errors = torch.zeros(len(gates), N_BLOCKS, self.horizon)
         counts = torch.zeros(N_BLOCKS, self.horizon)
         for part in windows.batches(_BATCH):
             batch = self.batch(part)
             correction = corrector(*batch.inputs)
-            values, observed = self.store.future(part, self.horizon)
+            values, _ = self.store.future(part, self.horizon)
+            counted = self.store.target_weights(part, self.horizon)
             block = blocks_of(self.store, part, self.horizon).clamp(min=0)
-            counts.index_add_(0, block, observed.float())
+            counts.index_add_(0, block, counted)
             for number, gate in enumerate(gates):
                 forecast = batch.level.restore(batch.base + gate * correction)
-                error = (forecast - values).abs() * observed
+                error = (forecast - values).abs() * counted
                 errors[number].index_add_(0, block, error)
         return errors, counts
 

@@ -11,7 +11,8 @@ from tsmamba.forecast.base import Context
 MAX_CONTEXT = 8192
 _RECENT = 512
 _LONGEST_SEASON = 512
-_MOST_STRETCHES = 512
+_NEAREST_WIDTH = 4
+_STEPS_PER_INPUT = 16
 _MOST_WINDOWS = 40_000
 # Season of each calendar step, in steps.
 _CALENDAR_SEASONS = {"1d": 7, "1w": 52, "1mo": 12, "1q": 4, "1y": 1}
@@ -104,6 +105,7 @@ def plan(
     context_length: int | None,
     season_length: int | None,
     patch_length: int | None,
+    most_context: int | None = None,
 ) -> Plan:
     """Choose every size that the user left open.
 
@@ -113,6 +115,8 @@ def plan(
         The series.
     horizon, context_length, season_length, patch_length : int, optional
         What the user asked for.
+    most_context : int, optional
+        Most steps of context where the user asked for nothing.
 
     Returns
     -------
@@ -137,18 +141,39 @@ def plan(
             f"horizon={max(1, longest - 4)} or less"
         )
     usable = max(length, horizon + 4)
-    recent = min(max(_RECENT, 2 * season), max(2, (usable - horizon) // 2))
+    recent = _choose_recent(usable, len(panel), season)
+    recent = min(recent, max(2, (usable - horizon) // 2))
     if context_length is None:
-        context_length = min(MAX_CONTEXT, max(recent, usable // 8))
+        context_length = min(most_context or MAX_CONTEXT, max(recent, usable // 8))
     recent = min(recent, context_length)
-    width = season if 4 <= season <= 64 else 32
-    while (context_length - recent) // width > _MOST_STRETCHES:
-        width *= 2
-    count = (context_length - recent) // width
+    context = Context(
+        context_length,
+        recent,
+        level=min(2 * recent, context_length),
+        stretches=_stretches(context_length, recent),
+    )
     patch = patch_length or _choose_patch(season, horizon)
     windows = int((panel.lengths - recent - horizon + 1).clip(min=0).sum())
     stride = _coprime_stride(max(1, windows // _MOST_WINDOWS), season)
-    return Plan(season, horizon, Context(context_length, recent, width, count), patch, stride)
+    return Plan(season, horizon, context, patch, stride)
+
+
+def _choose_recent(steps: int, n_series: int, season: int) -> int:
+    """Return two seasons, or as many steps as the data can bear, up to 512.
+
+    Series of one panel move together, so many of them count for less than as much time.
+    """
+    borne = int(steps * n_series**0.5 / _STEPS_PER_INPUT)
+    return max(2 * season, min(_RECENT, borne))
+
+
+def _stretches(length: int, recent: int) -> tuple[tuple[int, int], ...]:
+    """Return stretches from the recent window back, twice as wide in each doubling of the past."""
+    stretches, width, edge = [], _NEAREST_WIDTH, recent
+    while (count := (min(2 * edge, length) - edge) // width) > 0:
+        stretches.append((width, count))
+        edge, width = edge + width * count, 2 * width
+    return tuple(stretches)
 
 
 def _choose_patch(season: int, horizon: int) -> int:

@@ -1,35 +1,37 @@
 """`MambaForecaster`: frames in, frames out, around a `ForecastModel`."""
 
 import os
+import warnings
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
-import numpy as np
 import polars as pl
-import torch
-from sklearn.base import BaseEstimator, clone
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from tsmamba.data.clock import Clock
-from tsmamba.data.frame import FrameKind, frame_kind, to_native
+from tsmamba.data.frame import frame_kind, to_native
 from tsmamba.data.frequency import Frequency
-from tsmamba.data.panel import Panel, future_frame, panel_frame, read_panel
-from tsmamba.data.windows import Windows, WindowStore
-from tsmamba.errors import ParameterError
-from tsmamba.forecast import backtest
+from tsmamba.data.panel import Panel, Scaling, future_frame
+from tsmamba.errors import GuidanceWarning, ParameterError
+from tsmamba.forecast.advice import concern
+from tsmamba.forecast.backtest import forecast_ahead, naive_scales
 from tsmamba.forecast.columns import Bands
 from tsmamba.forecast.defaults import Plan, check_parameters, plan
-from tsmamba.forecast.fitting import Fitting
+from tsmamba.forecast.fitting import Fitting, Recipe
 from tsmamba.forecast.network import CorrectorConfig
+from tsmamba.forecast.presets import AUTO, Preset, get_preset
+from tsmamba.forecast.pretrained import pretrained_corrector
 from tsmamba.forecast.progress import progress_bar
-from tsmamba.forecast.saved import load_fitted, save_fitted
+from tsmamba.forecast.rolling import RollingOrigins
+from tsmamba.forecast.saved import Fitted, load_fitted, save_fitted
+from tsmamba.forecast.settings import Network
+from tsmamba.forecast.source import Source
 from tsmamba.training import Training
 
-_MODES = ("full", "base")
+_MODES = ("fast", "full", "base")
 
 
-class MambaForecaster(BaseEstimator):
+class MambaForecaster(RollingOrigins):
     """Forecasts of many long series: a linear base in closed form and a Mamba that corrects it.
 
     Use it on series of thousands of steps: loads, sensors, traffic, logs counted by the hour. Below
@@ -43,8 +45,12 @@ class MambaForecaster(BaseEstimator):
         Steps to forecast; one season of the data by default.
     context_length : int >= 1, optional
         Steps of history that a forecast sees; chosen by the length of the series, 8,192 at most.
-    mode : {"full", "base"}, default "full"
-        Train the corrector on your data, or use the linear base alone (seconds).
+    preset : str, default "auto"
+        Kind of the data: "sensor", "energy", "logs", "ehr", "finance" or "short", which settles
+        what you leave open. "auto" goes by the data and warns where a simpler model will do.
+    mode : {"fast", "full", "base"}, default "fast"
+        Use the corrector that comes with the package (seconds), train it on your data, too
+        (minutes), or leave it out.
     quantiles : sequence of float in (0, 1), optional
         Quantiles that `predict` gives by default, in place of the 90 % interval.
     target_col : str or list of str, default "y"
@@ -55,14 +61,15 @@ class MambaForecaster(BaseEstimator):
         The step, such as "1h" or 1; found by default.
     season_length : int >= 1, optional
         Season in steps; found by default.
-    calendar : bool, default True
-        Let the corrector see the phase of day, week and year of temporal stamps.
-    patch_length : int >= 1, optional
-        Steps of a token of the corrector; near 48 and a part or multiple of the season by default.
-    d_model, n_layers, d_state : int, default 32, 2 and 16
-        Width, depth and states of the corrector.
-    dropout : float in [0, 1), default 0.1
-        Rate of dropout in it.
+    past_covariates, future_covariates, static_covariates : sequence of str, optional
+        Columns of numbers, categories or booleans: known up to now, known ahead as well, and one
+        value a series. Only ``mode="full"`` learns from those of the past and the static ones.
+    weight_col : str, optional
+        Column of sample weights, from 0 on, for training.
+    calendar : bool, optional
+        Let a corrector that is trained see the phase of day, week and year; true by default.
+    network : Network, optional
+        Shape of the corrector in ``mode="full"``.
     training : Training, optional
         Knobs of training.
     random_state : int, optional
@@ -82,8 +89,7 @@ class MambaForecaster(BaseEstimator):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import polars as pl
+    >>>     >>> import polars as pl
     >>> t = np.arange(400)
     >>> df = pl.DataFrame({"ds": t, "y": np.sin(2 * np.pi * t / 24)})
     >>> forecaster = MambaForecaster(horizon=24, mode="base").fit(df)
@@ -96,25 +102,27 @@ class MambaForecaster(BaseEstimator):
         horizon: int | None = None,
         *,
         context_length: int | None = None,
-        mode: str = "full",
+        preset: str = "auto",
+        mode: str = "fast",
         quantiles: Sequence[float] | None = None,
         target_col: str | Sequence[str] = "y",
         id_col: str = "unique_id",
         time_col: str = "ds",
         freq: str | int | None = None,
         season_length: int | None = None,
-        calendar: bool = True,
-        patch_length: int | None = None,
-        d_model: int = 32,
-        n_layers: int = 2,
-        d_state: int = 16,
-        dropout: float = 0.1,
+        past_covariates: Sequence[str] | None = None,
+        future_covariates: Sequence[str] | None = None,
+        static_covariates: Sequence[str] | None = None,
+        weight_col: str | None = None,
+        calendar: bool | None = None,
+        network: Network | None = None,
         training: Training | None = None,
         random_state: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.horizon = horizon
         self.context_length = context_length
+        self.preset = preset
         self.mode = mode
         self.quantiles = quantiles
         self.target_col = target_col
@@ -122,18 +130,18 @@ class MambaForecaster(BaseEstimator):
         self.time_col = time_col
         self.freq = freq
         self.season_length = season_length
+        self.past_covariates = past_covariates
+        self.future_covariates = future_covariates
+        self.static_covariates = static_covariates
+        self.weight_col = weight_col
         self.calendar = calendar
-        self.patch_length = patch_length
-        self.d_model = d_model
-        self.n_layers = n_layers
-        self.d_state = d_state
-        self.dropout = dropout
+        self.network = network
         self.training = training
         self.random_state = random_state
         self.verbose = verbose
 
     def set_params(self, **params: Any) -> "MambaForecaster":
-        """Set parameters, those of a default `Training` included.
+        """Set parameters, those of a default `Training` and `Network` included.
 
         Parameters
         ----------
@@ -147,6 +155,8 @@ class MambaForecaster(BaseEstimator):
         """
         if self.training is None and any(name.startswith("training__") for name in params):
             self.training = Training()
+        if self.network is None and any(name.startswith("network__") for name in params):
+            self.network = Network()
         super().set_params(**params)
         return self
 
@@ -175,41 +185,41 @@ class MambaForecaster(BaseEstimator):
         FrameError
             If the frame cannot be used; nothing of an earlier fit is changed then.
         """
-        self._check_parameters()
+        preset = self._check_parameters()
         check_parameters(least=0, val_size=val_size)
-        training = Training() if self.training is None else self.training
-        panel = self._read(df, freq=self.freq)
-        sizes = self._plan(panel)
-        clock = Clock.of(panel, None if self.calendar else ())
-        config = None
-        if self.mode == "full":
-            tokens = max(1, sizes.context.length // sizes.patch)
-            config = CorrectorConfig(
-                history=tokens * sizes.patch,
-                horizon=sizes.horizon,
-                patch=sizes.patch,
-                n_calendar=clock.width,
-                d_model=self.d_model,
-                n_layers=self.n_layers,
-                d_state=self.d_state,
-                dropout=self.dropout,
-            )
-        store = WindowStore(panel, sizes.season)
-        fitting = Fitting(store, clock, sizes, config, training, val_size, self.random_state)
-        with progress_bar(training.steps, show=self.verbose > 0) as on_step:
+        inputs = self._inputs()
+        panel = inputs.weighted(df, inputs.panel(df, self.freq))
+        sizes = self._plan(panel, preset)
+        covariates, encoding = inputs.covariates(df, panel)
+        calendar = preset.calendar if self.calendar is None else self.calendar
+        source = Source.of(panel, sizes.season, None if calendar else (), covariates)
+        recipe = self._recipe(sizes, source, preset)
+        self._warn(panel, sizes, recipe)
+        fitting = Fitting(source, sizes, recipe, val_size, self.random_state)
+        steps = recipe.training.steps if recipe.training else 0
+        with progress_bar(steps, show=self.verbose > 0) as on_step:
             model, report = fitting.run(on_step)
         self.horizon_ = sizes.horizon
         self.context_length_ = sizes.context.length
         self.season_length_ = sizes.season
         self.freq_ = panel.freq
         self.report_ = report
-        self._model, self._panel, self._kind = model, panel, frame_kind(df)
+        self._fitted = Fitted(
+            model=model,
+            scaling=Scaling.of(panel),
+            naive_scale=naive_scales(panel, sizes.season),
+            history=self._kept(df, panel),
+            encoding=encoding,
+            kind=frame_kind(df),
+        )
         return self
 
     def predict(
         self,
         df: Any = None,
         *,
+        future: Any = None,
+        horizon: int | None = None,
         level: Sequence[float] | None = None,
         quantiles: Sequence[float] | None = None,
         base_only: bool = False,
@@ -221,6 +231,12 @@ class MambaForecaster(BaseEstimator):
         df : frame, optional
             History to start from, in place of the fitted one: newer rows, or other series. Nothing
             is fitted to it.
+        future : frame, optional
+            Covariates that are known ahead, a row for each series and step; `make_future_frame`
+            lists these.
+        horizon : int >= 1, optional
+            Steps to forecast. Beyond ``horizon_`` forecasts are made from forecasts, and intervals
+            widen with the square root of the step.
         level : sequence of float in (0, 100), optional
             Contents of central intervals in percent, such as [80, 90]. ``lo-90`` is the 5 %
             quantile.
@@ -240,111 +256,78 @@ class MambaForecaster(BaseEstimator):
         NotFittedError
             Before `fit` or `load`.
         ParameterError, FrameError
-            If the arguments or the frame cannot be used.
+            If the arguments or the frames cannot be used.
         """
         check_is_fitted(self)
+        check_parameters(horizon=horizon)
+        horizon = horizon or self.horizon_
         bands = Bands.of(level, quantiles, self.quantiles)
-        panel = self._panel if df is None else self._read(df, freq=self.freq_, known=True)
-        _, columns = backtest.forecast_values(
-            self._model, panel, self.season_length_, WindowStore.last, bands, base_only=base_only
-        )
-        frame = future_frame(panel, self.horizon_).with_columns(
+        panel, covariates = self._known(df)
+        inputs, fitted = self._inputs(), self._fitted
+        covariates = inputs.ahead(covariates, panel, fitted.encoding, future, horizon)
+        columns = forecast_ahead(
+            fitted.model, panel, self.season_length_, horizon, bands,
+            covariates=covariates, base_only=base_only,
+        )  # fmt: skip
+        frame = future_frame(panel, horizon).with_columns(
             pl.Series(name, values.ravel()) for name, values in columns.items()
         )
-        return to_native(frame, self._kind if df is None else frame_kind(df))
+        return to_native(frame, fitted.kind if df is None else frame_kind(df))
 
-    def cross_validation(
-        self,
-        df: Any,
-        *,
-        n_windows: int = 1,
-        step_size: int | None = None,
-        refit: bool = False,
-        use_fitted: bool = False,
-        level: Sequence[float] | None = None,
-        quantiles: Sequence[float] | None = None,
-        base_only: bool = False,
-    ) -> Any:
-        """Forecast the end of each series from rolling origins, beside what came.
+    def make_future_frame(self, df: Any = None, *, horizon: int | None = None) -> Any:
+        """List the series and steps that `predict` forecasts, for known covariates to be added.
 
         Parameters
         ----------
-        df : frame
-            The series.
-        n_windows : int >= 1, default 1
-            Number of origins; the last leaves one horizon.
-        step_size : int >= 1, optional
-            Steps between origins; the horizon by default.
-        refit : bool, default False
-            Fit anew before each origin; otherwise once, before the first.
-        use_fitted : bool, default False
-            Fit nothing and use this estimator as it is.
-        level, quantiles, base_only
-            As in `predict`.
+        df : frame, optional
+            History that `predict` will start from; the fitted one by default.
+        horizon : int >= 1, optional
+            Steps; ``horizon_`` by default.
 
         Returns
         -------
         frame of the type that came in
-            Columns of id, time, "cutoff", "y" and the forecasts, as
-            ``utilsforecast.evaluation.evaluate`` takes them.
+            Columns of id and time.
 
         Raises
         ------
-        ParameterError, FrameError, NotFittedError
-            If the arguments or the frame cannot be used, or nothing is fitted with ``use_fitted``.
+        NotFittedError
+            Before `fit` or `load`.
         """
-        check_parameters(n_windows=n_windows, step_size=step_size)
-        bands = Bands.of(level, quantiles, self.quantiles)
-        if use_fitted:
-            check_is_fitted(self)
-            panel = self._read(df, freq=self.freq_, known=True)
-            horizon = self.horizon_
-        else:
-            self._check_parameters()
-            panel = self._read(df, freq=self.freq)
-            horizon = self._plan(panel).horizon
-        step = step_size or horizon
-        elapsed = backtest.cutoffs(panel, horizon, n_windows, step)
-        frames = []
-        for first, count in [(k, 1) for k in range(n_windows)] if refit else [(0, n_windows)]:
-            at = elapsed + first * step
-            fitted = self if use_fitted else self._fitted_before(panel, at, horizon)
-            windows, columns = fitted._forecast_from(panel, at, count, step, bands, base_only)
-            frames.append(backtest.backtest_frame(panel, windows, columns))
-        return to_native(pl.concat(frames), frame_kind(df))
+        check_is_fitted(self)
+        check_parameters(horizon=horizon)
+        panel, _ = self._known(df)
+        frame = future_frame(panel, horizon or self.horizon_, by_target=False)
+        return to_native(frame, self._fitted.kind if df is None else frame_kind(df))
 
-    def score(self, test: Any, y: None = None) -> float:
-        """Judge forecasts of rows that follow the fitted history.
+    def update(self, rows: Any) -> "MambaForecaster":
+        """Take in newer rows, so that the next forecast starts after them; nothing is fitted.
 
-        Forecasts start at the end of the history and again after every horizon, each from all rows
-        before it; nothing is fitted.
+        Costs time and memory in proportion to the rows and the context, however long the fitted
+        history was.
 
         Parameters
         ----------
-        test : frame
-            Rows after the history of each series; rows of the history itself are allowed.
-        y : None
-            Ignored; here for scikit-learn's interface.
+        rows : frame
+            Newer rows of fitted series, or of new ones; rows already known are replaced.
 
         Returns
         -------
-        float
-            Negative mean absolute scaled error, averaged over series: higher is better, and above
-            -1 is better than the seasonal naive forecast was in the history.
+        MambaForecaster
+            Itself.
 
         Raises
         ------
         NotFittedError
             Before `fit` or `load`.
         FrameError
-            If the frame cannot be used or holds no row after the history.
+            If the frame cannot be used; nothing is changed then.
         """
         check_is_fitted(self)
-        following = self._read(test, freq=self.freq_, known=True)
-        panel, at = backtest.continued(self._panel, following, self.context_length_)
-        windows, columns = self._forecast_from(panel, at, None, self.horizon_, Bands(()), False)
-        frame = backtest.backtest_frame(panel, windows, columns)
-        return -backtest.series_mase(panel, self._panel, self.season_length_, frame)
+        joined = self._joined(rows)
+        panel, _ = self._known(joined)
+        self._fitted = self._fitted.continued(self._kept(joined, panel))
+        return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted forecaster to one file, without pickle.
@@ -363,14 +346,16 @@ class MambaForecaster(BaseEstimator):
         """
         check_is_fitted(self)
         parameters = self.get_params(deep=False)
-        parameters["training"] = None if self.training is None else self.training.get_params()
+        for name in ("training", "network"):
+            nested = parameters[name]
+            parameters[name] = None if nested is None else nested.get_params()
         settings = {
             "parameters": parameters,
             "season": self.season_length_,
             "report": self.report_,
-            "library": self._kind.library,
+            "freq": self.freq_.to_dict(),
         }
-        save_fitted(path, settings, self._model, self._panel)
+        save_fitted(path, settings, self._fitted)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "MambaForecaster":
@@ -391,86 +376,89 @@ class MambaForecaster(BaseEstimator):
         ModelFileError
             If the file is missing, damaged, altered, or of another class or version.
         """
-        settings, model, panel = load_fitted(path)
+        settings, fitted = load_fitted(path)
         parameters = settings["parameters"]
-        if parameters["training"] is not None:
-            parameters["training"] = Training(**parameters["training"])
+        for name, nested in (("training", Training), ("network", Network)):
+            if parameters[name] is not None:
+                parameters[name] = nested(**parameters[name])
         self = cls(**parameters)
-        self.horizon_ = model.horizon
-        self.context_length_ = model.context.length
+        self.horizon_ = fitted.model.horizon
+        self.context_length_ = fitted.model.context.length
         self.season_length_ = settings["season"]
-        self.freq_ = panel.freq
+        self.freq_ = Frequency.from_dict(settings["freq"])
         self.report_ = settings["report"]
-        self._model, self._panel = model, panel
-        self._kind = FrameKind(settings["library"])
+        self._fitted = fitted
         return self
 
-    def _check_parameters(self) -> None:
-        """Refuse parameters that make no sense, before any data are read."""
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.estimator_type = "forecaster"
+        tags.target_tags.required = False
+        tags.input_tags.two_d_array = False
+        tags.input_tags.allow_nan = True
+        tags.non_deterministic = self.random_state is None and self.mode == "full"
+        return tags
+
+    def _check_parameters(self) -> Preset:
+        """Refuse parameters that make no sense, before any data are read; return the preset."""
         check_parameters(
             horizon=self.horizon,
             context_length=self.context_length,
             season_length=self.season_length,
-            patch_length=self.patch_length,
         )
-        check_parameters(d_model=self.d_model, n_layers=self.n_layers, d_state=self.d_state)
+        check_parameters(least=0, random_state=self.random_state)
+        preset = AUTO if self.preset == "auto" else get_preset(self.preset)
         if self.mode not in _MODES:
             raise ParameterError(f"mode={self.mode!r}; pass one of {', '.join(map(repr, _MODES))}")
-        check_parameters(least=0, random_state=self.random_state)
-        if not isinstance(self.dropout, Real) or not 0 <= self.dropout < 1:
-            raise ParameterError(f"dropout={self.dropout!r}; pass a number from 0 to below 1")
-        if self.training is not None and not isinstance(self.training, Training):
-            raise ParameterError(f"training={self.training!r}; pass a tsmamba.Training or None")
-        if self.training is not None:
-            self.training.check()
+        for name, kind in (("training", Training), ("network", Network)):
+            nested = getattr(self, name)
+            if nested is None:
+                continue
+            if not isinstance(nested, kind):
+                raise ParameterError(f"{name}={nested!r}; pass a tsmamba.{kind.__name__} or None")
+            nested.check()
         Bands.of(None, None, self.quantiles)
+        return preset
 
-    def _read(self, df: Any, *, freq: str | int | Frequency | None, known: bool = False) -> Panel:
-        return read_panel(
-            df,
-            id_col=self.id_col,
-            time_col=self.time_col,
-            target_col=self.target_col,
-            freq=freq,
-            scaling=self._panel if known else None,
-        )
-
-    def _plan(self, panel: Panel) -> Plan:
+    def _plan(self, panel: Panel, preset: Preset) -> Plan:
+        network = self.network or Network(patch_length=preset.patch_length)
         return plan(
             panel,
             horizon=self.horizon,
             context_length=self.context_length,
-            season_length=self.season_length,
-            patch_length=self.patch_length,
+            season_length=self.season_length or preset.season_length,
+            patch_length=network.patch_length,
+            most_context=preset.context_length,
         )
 
-    def _fitted_before(self, panel: Panel, elapsed: np.ndarray, horizon: int) -> "MambaForecaster":
-        """Return a clone fitted on the steps of a panel before each origin."""
-        history = panel_frame(panel, np.zeros_like(elapsed), elapsed)
-        every = panel.freq.every
-        fresh: MambaForecaster = clone(self)
-        return fresh.set_params(horizon=horizon, freq=every).fit(history)
-
-    def _forecast_from(
-        self,
-        panel: Panel,
-        elapsed: np.ndarray,
-        count: int | None,
-        step: int,
-        bands: Bands,
-        base_only: bool,
-    ) -> tuple[Windows, dict[str, np.ndarray]]:
-        """Forecast ``count`` origins of each series from ``elapsed`` on, or all there are."""
-
-        def pick(store: WindowStore) -> Windows:
-            windows = backtest.origins(store, elapsed, step)
-            if count is None:
-                return windows
-            rank = (windows.origin - store.offsets[windows.series]).numpy()
-            return windows.select(
-                torch.from_numpy((rank - elapsed[windows.series.numpy()]) // step < count)
-            )
-
-        return backtest.forecast_values(
-            self._model, panel, self.season_length_, pick, bands, base_only=base_only
+    def _recipe(self, sizes: Plan, source: Source, preset: Preset) -> Recipe:
+        """Return where the corrector comes from."""
+        mode = preset.mode if self.mode == "fast" else self.mode
+        if mode == "base":
+            return Recipe()
+        bundled = pretrained_corrector()
+        if mode == "fast":
+            return Recipe(bundled.config, bundled)
+        network = self.network or Network()
+        patch = network.patch_length or bundled.config.patch
+        tokens = max(1, sizes.context.length // patch)
+        config = CorrectorConfig(
+            history=tokens * patch,
+            horizon=sizes.horizon,
+            patch=patch,
+            n_context=source.n_context,
+            d_model=network.d_model,
+            n_layers=network.n_layers,
+            d_state=network.d_state,
+            dropout=network.dropout,
         )
+        start = bundled if config.shape == bundled.config.shape else None
+        return Recipe(config, start, self.training or Training())
+
+    def _warn(self, panel: Panel, sizes: Plan, recipe: Recipe) -> None:
+        """Say once where a simpler model is the better choice."""
+        if recipe.config is None or self.preset != "auto":
+            return
+        sentence = concern(panel, sizes.season, sizes.horizon)
+        if sentence is not None:
+            warnings.warn(sentence, GuidanceWarning, stacklevel=3)

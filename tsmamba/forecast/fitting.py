@@ -1,4 +1,4 @@
-"""Fitting: from a panel to a `ForecastModel`, and a report of what happened on the way."""
+"""Fitting: from series to a `ForecastModel`, and a report of what happened on the way."""
 
 import time
 from collections.abc import Callable
@@ -8,15 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tsmamba.data.clock import Clock
-from tsmamba.data.windows import Windows, WindowStore
+from tsmamba.data.windows import Windows
 from tsmamba.errors import SeriesTooShortError
 from tsmamba.forecast.base import BaseFit, Level, blocks_of, features, fit_base
 from tsmamba.forecast.calibration import Forecaster, calibrate
 from tsmamba.forecast.correction import Correction, Split, assemble, split_windows
 from tsmamba.forecast.defaults import Plan
+from tsmamba.forecast.effects import fit_effects
 from tsmamba.forecast.model import ForecastModel
 from tsmamba.forecast.network import Corrector, CorrectorConfig
+from tsmamba.forecast.source import Source
 from tsmamba.training import Training
 from tsmamba_kernels import backend_report
 
@@ -24,8 +25,28 @@ from tsmamba_kernels import backend_report
 _LEAST_STEPS = 512
 _LEAST_TRAINING = 256
 _LEAST_VALIDATION = 32
+_MOST_JUDGED = 4096
 
 Progress = Callable[[int, float], None]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Where the corrector comes from.
+
+    Parameters
+    ----------
+    config : CorrectorConfig, optional
+        Its shape; without one only the base is fitted.
+    pretrained : Corrector, optional
+        Used as it is if ``training`` is None, otherwise trained further if the shapes agree.
+    training : Training, optional
+        Knobs of its training.
+    """
+
+    config: CorrectorConfig | None = None
+    pretrained: Corrector | None = None
+    training: Training | None = None
 
 
 @dataclass(frozen=True)
@@ -34,30 +55,26 @@ class Fitting:
 
     Parameters
     ----------
-    store, clock
-        Values and calendar of the training panel.
+    source : Source
+        The training series.
     plan : Plan
         Sizes.
-    config : CorrectorConfig, optional
-        Shape of the corrector; without one only the base is fitted.
-    training : Training
-        Knobs of its training.
+    recipe : Recipe
+        Where the corrector comes from.
     val_size : int
         Steps at the end of each series to validate on; 0 for parts of every block of time.
     seed : int, optional
         Of weights, batches and dropout; drawn at random by default.
     """
 
-    store: WindowStore
-    clock: Clock
+    source: Source
     plan: Plan
-    config: CorrectorConfig | None
-    training: Training
+    recipe: Recipe
     val_size: int = 0
     seed: int | None = None
 
     def run(self, on_step: Progress) -> tuple[ForecastModel, dict[str, Any]]:
-        """Fit base, corrector, gate and residual quantiles.
+        """Fit effects, base, corrector, gate and residual quantiles.
 
         Parameters
         ----------
@@ -78,87 +95,136 @@ class Fitting:
         """
         started = time.perf_counter()
         plan = self.plan
-        windows = self.store.windows(plan.context.recent, plan.horizon)
-        split = split_windows(self.store, windows, plan.horizon, self.val_size)
+        windows = self.source.store.windows(plan.context.recent, plan.horizon)
+        split = split_windows(self.source.store, windows, plan.horizon, self.val_size)
         fitted_on = split.training if self.val_size else windows
         if not len(fitted_on):
             raise SeriesTooShortError(
                 f"val_size={self.val_size} leaves no window of {plan.context.recent} steps of "
                 f"history and {plan.horizon} steps of horizon to train on; the longest series has "
-                f"{int(self.store.offsets.diff().max())} steps: pass a smaller val_size"
+                f"{int(self.source.store.offsets.diff().max())} steps: pass a smaller val_size"
             )
-        strided = fitted_on.select(torch.arange(0, len(fitted_on), plan.stride))
-        base = fit_base(self.store, strided, plan.context, plan.horizon)
+        source, base, effects = self._fit_base(fitted_on)
         report: dict[str, Any] = {
             "training_windows": len(fitted_on),
             "base_seconds": time.perf_counter() - started,
             "penalty": float(base.penalties.median()),
+            **effects,
         }
+        # A pretrained corrector has seen none of the windows; the folds of the base have seen none
+        # of their targets.
+        judged = split.validation if self.recipe.training or self.val_size else fitted_on
         corrector, gate = None, torch.zeros(plan.horizon)
-        reason = self._reason_against_corrector(split)
-        if reason is None and self.config is not None:
-            corrector, gate, gained = self._correct(base, self.config, split, on_step)
-            report |= gained
+        reason = self._reason_against_corrector(split, judged)
+        if reason is None and self.recipe.config is not None:
+            correction = Correction(source, plan.context, base, self.recipe.config)
+            corrector, trained = self._corrector(correction, split, on_step)
+            gate, base_error, error = correction.gate(corrector, judged)
+            report |= trained
+            report |= {"validation_error_base": base_error, "validation_error": error}
+            report["gate"] = float(gate.mean())
             if not gate.any():
                 corrector, reason = None, "it did not lower the validation error of the base"
         report["corrector"] = "used" if reason is None else f"not used: {reason}"
         report["backend"] = backend_report().get("selective_scan", "none")
-        # A corrector has seen its training windows; the folds of the base have seen none of theirs.
-        unseen = fitted_on if corrector is None else split.validation
-        forecast = self._out_of_sample(base, corrector, gate)
-        residuals = calibrate(self.store, unseen, plan.horizon, forecast)
+        unseen = fitted_on if corrector is None else judged
+        forecast = _out_of_sample(source, plan, base, corrector, gate)
+        residuals = calibrate(source.store, unseen, plan.horizon, forecast)
         report["seconds"] = time.perf_counter() - started
-        cycles = self.clock.cycles
-        return ForecastModel(plan.context, base.weights, residuals, corrector, gate, cycles), report
+        cycles = source.clock.cycles
+        return (
+            ForecastModel(
+                plan.context, base.weights, residuals, corrector, gate, cycles, source.effects
+            ),
+            report,
+        )
 
-    def _reason_against_corrector(self, split: Split) -> str | None:
-        longest = int(self.store.offsets.diff().max())
-        if self.config is None:
+    def _fit_base(self, windows: Windows) -> tuple[Source, BaseFit, dict[str, str]]:
+        """Fit the base, on series without the effects of covariates if that helps it."""
+        plan, plain = self.plan, self.source
+        strided = windows.select(torch.arange(0, len(windows), plan.stride))
+
+        def fit(source: Source) -> BaseFit:
+            return fit_base(source.store, strided, plan.context, plan.horizon)
+
+        base = fit(plain)
+        if plain.covariates is None or not plain.covariates.n_future:
+            return plain, base, {}
+        effects = fit_effects(plain.panel, plain.covariates, plan.season)
+        if effects is None:
+            return plain, base, {"effects": "not used: they explain nothing on blocks left out"}
+        reduced = plain.without(effects)
+        other = fit(reduced)
+        judged = strided.thinned(_MOST_JUDGED)
+        error = _base_error(plain, plan, base, judged)
+        with_effects = _base_error(reduced, plan, other, judged)
+        gain = f"error of the base {error:.4g} without, {with_effects:.4g} with them"
+        if with_effects < error:
+            return reduced, other, {"effects": f"used: {gain}"}
+        return plain, base, {"effects": f"not used: {gain}"}
+
+    def _reason_against_corrector(self, split: Split, judged: Windows) -> str | None:
+        longest = int(self.source.store.offsets.diff().max())
+        if self.recipe.config is None:
             return "mode='base'"
         if longest < _LEAST_STEPS:
             return f"the longest series has {longest} steps, fewer than {_LEAST_STEPS}"
-        if len(split.training) < _LEAST_TRAINING or len(split.validation) < _LEAST_VALIDATION:
+        training = len(split.training) if self.recipe.training else _LEAST_TRAINING
+        if training < _LEAST_TRAINING or len(judged) < _LEAST_VALIDATION:
             return (
-                f"{len(split.training)} windows to train on and {len(split.validation)} to "
+                f"{len(split.training)} windows to train on and {len(judged)} to "
                 f"validate on; it needs {_LEAST_TRAINING} and {_LEAST_VALIDATION}"
             )
         return None
 
-    def _correct(
-        self, base: BaseFit, config: CorrectorConfig, split: Split, on_step: Progress
-    ) -> tuple[Corrector, Tensor, dict[str, Any]]:
-        """Train a corrector and its gate; the global random state is left as it was."""
+    def _corrector(
+        self, correction: Correction, split: Split, on_step: Progress
+    ) -> tuple[Corrector, dict[str, Any]]:
+        """Return the corrector to judge; the global random state is left as it was."""
+        pretrained, training = self.recipe.pretrained, self.recipe.training
+        if training is None and pretrained is not None:
+            return pretrained, {"n_parameters": _size(pretrained), "steps": 0}
         with torch.random.fork_rng(devices=[]):
             torch.seed() if self.seed is None else torch.manual_seed(self.seed)
-            corrector = Corrector(config)
-            correction = Correction(self.store, self.clock, self.plan.context, base, config)
-            history = correction.train(corrector, split, self.training, on_step)
-        gate, base_error, error = correction.gate(corrector, split.validation)
-        return (
-            corrector,
-            gate,
-            {
-                "n_parameters": sum(p.numel() for p in corrector.parameters()),
-                "steps": history.steps,
-                "interrupted": history.interrupted,
-                "windows_per_second": history.windows / max(history.seconds, 1e-9),
-                "validation_error_base": base_error,
-                "validation_error": error,
-                "gate": float(gate.mean()),
-            },
-        )
+            corrector = Corrector(correction.config)
+            if pretrained is not None:
+                corrector.start_from(pretrained)
+            history = correction.train(corrector, split, training or Training(), on_step)
+        return corrector, {
+            "n_parameters": _size(corrector),
+            "steps": history.steps,
+            "interrupted": history.interrupted,
+            "windows_per_second": history.windows / max(history.seconds, 1e-9),
+        }
 
-    def _out_of_sample(
-        self, base: BaseFit, corrector: Corrector | None, gate: Tensor
-    ) -> Forecaster:
-        def forecast(windows: Windows) -> tuple[Tensor, Level]:
-            base_of = base.out_of_fold(blocks_of(self.store, windows, self.plan.horizon))
-            if corrector is None or self.config is None:
-                inputs, level = features(self.store, windows, self.plan.context)
-                return base_of(inputs), level
-            batch = assemble(
-                self.store, self.clock, windows, self.plan.context, self.config, base_of
-            )
-            return batch.base + gate * corrector(*batch.inputs), batch.level
 
-        return forecast
+def _size(corrector: Corrector) -> int:
+    return sum(parameter.numel() for parameter in corrector.parameters())
+
+
+def _out_of_sample(
+    source: Source, plan: Plan, base: BaseFit, corrector: Corrector | None, gate: Tensor
+) -> Forecaster:
+    """Return what forecasts windows by folds of the base that never saw their targets."""
+
+    def forecast(windows: Windows) -> tuple[Tensor, Level]:
+        base_of = base.out_of_fold(blocks_of(source.store, windows, plan.horizon))
+        if corrector is None:
+            inputs, level = features(source.store, windows, plan.context)
+            return base_of(inputs), level
+        batch = assemble(source, windows, plan.context, corrector.config, base_of)
+        return batch.base + gate * corrector(*batch.inputs), batch.level
+
+    return forecast
+
+
+def _base_error(source: Source, plan: Plan, base: BaseFit, windows: Windows) -> float:
+    """Return the mean absolute error of the base out of fold."""
+    forecast = _out_of_sample(source, plan, base, None, torch.zeros(plan.horizon))
+    total, count = 0.0, 0.0
+    for part in windows.batches(_MOST_JUDGED):
+        normalised, level = forecast(part)
+        values, observed = source.store.future(part, plan.horizon)
+        total += float(((level.restore(normalised) - values).abs() * observed).sum())
+        count += float(observed.sum())
+    return total / max(count, 1.0)

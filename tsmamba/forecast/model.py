@@ -6,15 +6,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tsmamba.data.clock import Clock
-from tsmamba.data.windows import Windows, WindowStore
+from tsmamba.data.windows import Windows
 from tsmamba.forecast.base import Context, Level, features
 from tsmamba.forecast.calibration import Residuals
 from tsmamba.forecast.correction import assemble
+from tsmamba.forecast.effects import Effects
 from tsmamba.forecast.network import Corrector, CorrectorConfig
+from tsmamba.forecast.source import Source
 
 _BATCH = 256
-_CORRECTOR = "corrector."
+_CORRECTOR, _EFFECTS = "corrector.", "effects."
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class ForecastModel:
         Share of the correction at each step, from 0 to 1.
     cycles : tuple of (float, int)
         Calendar cycles that the corrector sees.
+    effects : Effects, optional
+        What covariates explain by themselves, where that proved its gain.
     """
 
     context: Context
@@ -56,6 +59,7 @@ class ForecastModel:
     corrector: Corrector | None
     gate: Tensor
     cycles: tuple[tuple[float, int], ...]
+    effects: Effects | None = None
 
     @property
     def horizon(self) -> int:
@@ -63,15 +67,15 @@ class ForecastModel:
         return self.weights.shape[1]
 
     @torch.no_grad()
-    def forecast(
-        self, store: WindowStore, clock: Clock, windows: Windows, *, base_only: bool = False
-    ) -> Forecast:
+    def forecast(self, source: Source, windows: Windows, *, base_only: bool = False) -> Forecast:
         """Forecast windows.
 
         Parameters
         ----------
-        store, clock, windows
-            Values, calendar, and where.
+        source : Source
+            The series, with the calendar and the effects of this model.
+        windows : Windows
+            Where.
         base_only : bool, default False
             Leave the corrector out.
 
@@ -82,20 +86,20 @@ class ForecastModel:
         """
         points, scales = [], []
         for part in windows.batches(_BATCH):
-            normalised, level = self._normalised(store, clock, part, base_only)
-            points.append(level.restore(normalised))
+            normalised, level = self._normalised(source, part, base_only)
+            points.append(level.restore(normalised) + source.effects_ahead(part, self.horizon))
             scales.append(level.scale)
         return Forecast(torch.cat(points), torch.cat(scales), self.residuals)
 
     def _normalised(
-        self, store: WindowStore, clock: Clock, windows: Windows, base_only: bool
+        self, source: Source, windows: Windows, base_only: bool
     ) -> tuple[Tensor, Level]:
         if base_only or self.corrector is None:
-            inputs, level = features(store, windows, self.context)
+            inputs, level = features(source.store, windows, self.context)
             return inputs @ self.weights, level
         config = self.corrector.config
         batch = assemble(
-            store, clock, windows, self.context, config, lambda inputs: inputs @ self.weights
+            source, windows, self.context, config, lambda inputs: inputs @ self.weights
         )
         return batch.base + self.gate * self.corrector(*batch.inputs), batch.level
 
@@ -112,6 +116,8 @@ class ForecastModel:
             settings["corrector"] = asdict(self.corrector.config)
             state = self.corrector.state_dict()
             tensors |= {_CORRECTOR + name: x for name, x in state.items()}
+        if self.effects is not None:
+            tensors |= {_EFFECTS + name: x for name, x in self.effects.tensors().items()}
         return settings, tensors
 
     @classmethod
@@ -120,18 +126,25 @@ class ForecastModel:
         corrector = None
         if "corrector" in settings:
             corrector = Corrector(CorrectorConfig(**settings["corrector"])).eval()
-            corrector.load_state_dict(
-                {
-                    name.removeprefix(_CORRECTOR): x
-                    for name, x in tensors.items()
-                    if name.startswith(_CORRECTOR)
-                }
-            )
+            corrector.load_state_dict(_part(tensors, _CORRECTOR))
+        effects = _part(tensors, _EFFECTS)
         return cls(
-            context=Context(**settings["context"]),
+            context=_context(settings["context"]),
             weights=tensors["weights"],
             residuals=Residuals(tensors["residuals"], settings["residual_power"]),
             corrector=corrector,
             gate=tensors["gate"],
             cycles=tuple((float(period), int(n)) for period, n in settings["cycles"]),
+            effects=Effects.from_tensors(effects) if effects else None,
         )
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): x for name, x in tensors.items() if name.startswith(prefix)}
+
+
+def _context(settings: dict[str, Any]) -> Context:
+    """Return a context from JSON, which has lists for tuples."""
+    stretches = tuple((int(width), int(count)) for width, count in settings["stretches"])
+    return Context(**settings | {"stretches": stretches})

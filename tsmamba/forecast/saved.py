@@ -1,30 +1,56 @@
-"""What a saved forecaster holds: parameters, model, and the history of every series."""
+"""What a fitted forecaster keeps, and how it lies in a file."""
 
 import io
 import os
-from dataclasses import asdict
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import polars as pl
 import torch
+from torch import Tensor
 
-from tsmamba.data.checks import Columns
-from tsmamba.data.frequency import Frequency
-from tsmamba.data.panel import Panel
+from tsmamba.data.encoding import Encoding
+from tsmamba.data.frame import FrameKind
+from tsmamba.data.panel import Scaling
 from tsmamba.forecast.model import ForecastModel
 from tsmamba.persistence import load_model, save_model
 
 _KIND = "MambaForecaster"
-_PANEL_ARRAYS = ("values", "offsets", "loc", "scale")
 
 
-def save_fitted(
-    path: str | os.PathLike[str],
-    settings: dict[str, Any],
-    model: ForecastModel,
-    panel: Panel,
-) -> None:
+@dataclass(frozen=True)
+class Fitted:
+    """A model, and what is known of the series it was fitted on.
+
+    Parameters
+    ----------
+    model : ForecastModel
+        The model.
+    scaling : Scaling
+        Mean and scale of each series.
+    naive_scale : polars.DataFrame
+        Columns id, target, scale: what errors of each series are scaled by.
+    history : polars.DataFrame
+        The last rows of each series, as many as the next forecast needs.
+    encoding : Encoding, optional
+        How covariates become numbers.
+    kind : FrameKind
+        Kind of frame that forecasts come back in.
+    """
+
+    model: ForecastModel
+    scaling: Scaling
+    naive_scale: pl.DataFrame
+    history: pl.DataFrame
+    encoding: Encoding | None
+    kind: FrameKind
+
+    def continued(self, history: pl.DataFrame) -> "Fitted":
+        """Return the same with other last rows."""
+        return replace(self, history=history)
+
+
+def save_fitted(path: str | os.PathLike[str], settings: dict[str, Any], fitted: Fitted) -> None:
     """Write a fitted forecaster.
 
     Parameters
@@ -33,35 +59,36 @@ def save_fitted(
         The file.
     settings : dict
         Parameters and fitted attributes, plain values.
-    model : ForecastModel
-        The fit.
-    panel : Panel
-        History that the next forecast starts from.
+    fitted : Fitted
+        What it keeps.
     """
-    model_settings, tensors = model.to_parts()
+    model, tensors = fitted.model.to_parts()
+    scaling = fitted.scaling
     series = pl.DataFrame(
         {
-            "id": panel.ids,
-            "target": panel.targets,
-            "first": panel.first,
-            "last": panel.last,
+            "id": scaling.ids,
+            "target": scaling.targets,
+            "loc": scaling.loc,
+            "scale": scaling.scale,
         }
+    ).join(
+        fitted.naive_scale.rename({"scale": "naive_scale"}),
+        on=["id", "target"],
+        how="left",
+        maintain_order="left",
     )
-    buffer = io.BytesIO()
-    series.write_ipc(buffer)
-    tensors["panel.series"] = torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
-    for name in _PANEL_ARRAYS:
-        tensors[f"panel.{name}"] = torch.from_numpy(np.ascontiguousarray(getattr(panel, name)))
+    tensors["series"] = _bytes(series)
+    tensors["history"] = _bytes(fitted.history)
     whole = {
         **settings,
-        "model": model_settings,
-        "freq": panel.freq.to_dict(),
-        "columns": asdict(panel.columns),
+        "model": model,
+        "encoding": None if fitted.encoding is None else fitted.encoding.to_dict(),
+        "library": fitted.kind.library,
     }
     save_model(path, _KIND, whole, tensors)
 
 
-def load_fitted(path: str | os.PathLike[str]) -> tuple[dict[str, Any], ForecastModel, Panel]:
+def load_fitted(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Fitted]:
     """Read what `save_fitted` wrote.
 
     Parameters
@@ -71,20 +98,33 @@ def load_fitted(path: str | os.PathLike[str]) -> tuple[dict[str, Any], ForecastM
 
     Returns
     -------
-    settings, model, panel
+    settings, fitted
         As they were given.
     """
     settings, tensors = load_model(path, _KIND)
-    series = pl.read_ipc(io.BytesIO(tensors["panel.series"].numpy().tobytes()))
-    columns = settings["columns"]
-    arrays = {name: tensors[f"panel.{name}"].numpy() for name in _PANEL_ARRAYS}
-    panel = Panel(
-        **arrays,
-        ids=series["id"],
-        targets=tuple(series["target"]),
-        first=series["first"].alias(columns["time_col"]),
-        last=series["last"].alias(columns["time_col"]),
-        freq=Frequency.from_dict(settings["freq"]),
-        columns=Columns(**columns | {"targets": tuple(columns["targets"])}),
+    series = _frame(tensors["series"])
+    encoding = settings["encoding"]
+    fitted = Fitted(
+        model=ForecastModel.from_parts(settings["model"], tensors),
+        scaling=Scaling(
+            ids=series["id"],
+            targets=tuple(series["target"]),
+            loc=series["loc"].to_numpy(),
+            scale=series["scale"].to_numpy(),
+        ),
+        naive_scale=series.select("id", "target", scale="naive_scale"),
+        history=_frame(tensors["history"]),
+        encoding=None if encoding is None else Encoding.from_dict(encoding),
+        kind=FrameKind(settings["library"]),
     )
-    return settings, ForecastModel.from_parts(settings["model"], tensors), panel
+    return settings, fitted
+
+
+def _bytes(frame: pl.DataFrame) -> Tensor:
+    buffer = io.BytesIO()
+    frame.write_ipc(buffer)
+    return torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
+
+
+def _frame(data: Tensor) -> pl.DataFrame:
+    return pl.read_ipc(io.BytesIO(data.numpy().tobytes()))

@@ -13,26 +13,9 @@ from polars.testing import assert_frame_equal, assert_series_equal
 
 from tsmamba.data.frequency import Frequency
 from tsmamba.data.panel import future_frame, read_panel
-from tsmamba.errors import (
-    FrameError,
-    FrameWarning,
-    FrequencyError,
-    HorizonError,
-    ParameterError,
-    SeriesTooShortError,
-)
+from tsmamba.errors import FrameWarning
 
 START = datetime(2024, 1, 1)
-
-
-def long_frame(lengths, every="1h", start=START):
-    parts = []
-    for key, length in lengths.items():
-        end = start + timedelta(days=40_000)
-        ds = pl.datetime_range(start, end, every, eager=True).head(length)
-        parts.append(pl.DataFrame({"unique_id": [key] * length, "ds": ds}))
-    frame = pl.concat(parts)
-    return frame.with_columns(y=pl.int_range(pl.len()).cast(pl.Float64).sin() * 10 + 100)
 
 
 def series_of(panel, number):
@@ -43,7 +26,7 @@ def series_of(panel, number):
 
 
 @pytest.mark.parametrize("kind", ["polars", "lazy", "pandas", "pyarrow"])
-def test_every_kind_of_frame_gives_the_same_panel(kind):
+def test_every_kind_of_frame_gives_the_same_panel(long_frame, kind):
     frame = long_frame({"b": 5, "a": 3})
     given = {
         "polars": frame,
@@ -139,6 +122,8 @@ def test_a_wide_frame_becomes_a_series_for_each_id_and_target():
         }
     )
     assert_frame_equal(future_frame(panel, 2), expected)
+    shared = expected.filter(pl.col("target") == "v").drop("target")
+    assert_frame_equal(future_frame(panel, 2, by_target=False), shared)
 
 
 def test_a_list_of_one_target_is_wide():
@@ -156,7 +141,7 @@ def test_gaps_nulls_and_nans_are_missing_steps_and_so_are_the_ends():
     )
 
 
-def test_interleaved_series_are_in_order():
+def test_interleaved_series_are_in_order(long_frame):
     frame = long_frame({"b": 5, "a": 5}).sort("ds", maintain_order=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -164,7 +149,7 @@ def test_interleaved_series_are_in_order():
     assert panel.ids.to_list() == ["b", "a"]
 
 
-def test_rows_that_step_back_are_sorted_with_one_warning():
+def test_rows_that_step_back_are_sorted_with_one_warning(long_frame):
     frame = long_frame({"b": 5, "a": 5})
     shuffled = frame[[3, 9, 1, 0, 2, 4, 8, 5, 6, 7]]
     with pytest.warns(FrameWarning, match=r"not in order of 'ds' and have been sorted") as caught:
@@ -174,7 +159,7 @@ def test_rows_that_step_back_are_sorted_with_one_warning():
     np.testing.assert_array_equal(panel.values, read_panel(frame).values)
 
 
-def test_single_rows_take_the_frequency_of_the_others():
+def test_single_rows_take_the_frequency_of_the_others(long_frame):
     frame = long_frame({"one": 1, "many": 4}, "1d")
     panel = read_panel(frame)
     assert panel.freq == Frequency("1d")
@@ -209,7 +194,7 @@ def test_huge_values_stay_finite():
     np.testing.assert_allclose(panel.restored(0), [1e307, -1e307, 9e307], rtol=1e-6)
 
 
-def test_known_scaling_is_used_and_unknown_series_get_their_own():
+def test_known_scaling_is_used_and_unknown_series_get_their_own(long_frame):
     old = read_panel(long_frame({"a": 50}))
     new = read_panel(long_frame({"b": 9, "a": 9}), scaling=old)
     own = read_panel(long_frame({"b": 9, "a": 9}))
@@ -218,213 +203,16 @@ def test_known_scaling_is_used_and_unknown_series_get_their_own():
     np.testing.assert_allclose(new.restored(1), own.restored(1), rtol=1e-6)
 
 
-def test_targets_may_be_absent_where_they_are_not_required():
+def test_targets_may_be_absent_where_they_are_not_required(long_frame):
     frame = long_frame({"a": 3}).drop("y")
     panel = read_panel(frame, require_targets=False)
     assert np.isnan(panel.values).all()
     assert panel.scale.tolist() == [1.0]
 
 
-def test_other_columns_are_not_touched():
+def test_other_columns_are_not_touched(long_frame):
     frame = long_frame({"a": 3}).with_columns(note=pl.Series([b"x", b"y", None]))
     assert read_panel(frame).lengths.tolist() == [3]
-
-
-# What is refused
-
-
-def refused(frame, error=FrameError, **kwargs):
-    with pytest.raises(error) as caught:
-        read_panel(frame, **kwargs)
-    return str(caught.value)
-
-
-def test_missing_columns_name_those_there_are():
-    frame = pl.DataFrame({"unique_id": ["a"], "Date": [1], "y": [1.0]})
-    assert refused(frame) == (
-        "the frame has no column 'ds', only 'unique_id', 'Date', 'y'; name the column with "
-        "time_col="
-    )
-    assert "did you mean time_col='Date'?" in refused(frame, time_col="date")
-    assert "did you mean target_col='y'?" in refused(frame, time_col="Date", target_col="Y")
-    assert "no column 'sensor'" in refused(frame, time_col="Date", id_col="sensor")
-
-
-def test_a_pandas_index_is_pointed_at():
-    dated = pd.DataFrame({"y": [1.0]}, index=pd.DatetimeIndex(["2024-01-01"]))
-    assert "call df.rename_axis('ds').reset_index()" in refused(dated)
-    named = pd.DataFrame({"y": [1.0], "ds": [1]}).set_index("ds")
-    assert "'ds' is in the index: call df.reset_index()" in refused(named)
-
-
-@pytest.mark.parametrize(
-    "kwargs",
-    [
-        {"target_col": []},
-        {"target_col": ["y", "y"]},
-        {"target_col": "ds"},
-        {"target_col": [1]},
-        {"id_col": "ds"},
-        {"target_col": ["y"], "time_col": "target"},
-    ],
-)
-def test_column_names_without_sense_are_refused(kwargs):
-    refused(pl.DataFrame({"ds": [1], "y": [1.0]}), ParameterError, **kwargs)
-
-
-def test_no_rows():
-    assert "the frame has no rows" in refused(long_frame({"a": 3}).clear())
-
-
-@pytest.mark.parametrize(
-    ("ds", "fragments"),
-    [
-        (
-            ["2024-01-01", "2024-01-02"],
-            ["'ds' holds text such as '2024-01-01'", "pl.col('ds').str.to_datetime()"],
-        ),
-        ([1.0, 2.0], ["'ds' is of type Float64", "pl.col('ds').cast(pl.Int64)"]),
-        ([True, False], ["'ds' is of type Boolean; dates, date-times or integers are accepted"]),
-        ([timedelta(1), timedelta(2)], ["'ds' is of type Duration"]),
-        (
-            [1, None],
-            ["1 of 2 rows have no time stamp in column 'ds' (row 1, the first in series 'a')"],
-        ),
-        ([1, 2**64 - 1], ["'ds' of type", "beyond Int64"]),
-    ],
-)
-def test_stamps_of_another_type(ds, fragments):
-    frame = pl.DataFrame(
-        {"unique_id": ["a", "a"], "ds": pl.Series(ds, strict=False), "y": [1.0, 2.0]}
-    )
-    message = refused(frame)
-    for fragment in fragments:
-        assert fragment in message
-
-
-def test_ids_that_are_missing_or_no_names():
-    frame = pl.DataFrame({"unique_id": ["a", None], "ds": [1, 2], "y": [1.0, 2.0]})
-    assert refused(frame).startswith("1 of 2 rows have no id in column 'unique_id' (row 1)")
-    frame = frame.with_columns(unique_id=pl.lit(1.5))
-    assert "id column 'unique_id' is of type Float64; text, integers or" in refused(frame)
-
-
-@pytest.mark.parametrize(
-    ("values", "fragments"),
-    [
-        (
-            ["1", "2", "n/a"],
-            ["'y' is of type String, first 'n/a' in series 'b' at ds=1", "cast(pl.Float64)"],
-        ),
-        (["1", "2", "3"], ["'y' is of type String, first '1' in series 'a' at ds=1"]),
-        ([None, True, False], ["type Boolean, first True in series 'a' at ds=2", "pl.Int8"]),
-        ([[1], [2], [3]], ["is of type List(Int64)", "numbers are accepted"]),
-    ],
-)
-def test_targets_that_are_no_numbers(values, fragments):
-    frame = pl.DataFrame({"unique_id": ["a", "a", "b"], "ds": [1, 2, 1], "y": values})
-    message = refused(frame)
-    for fragment in fragments:
-        assert fragment in message
-
-
-def test_infinite_values_name_series_and_stamp():
-    frame = long_frame({"a": 2, "b": 3}).with_columns(
-        y=pl.Series([1.0, None, float("nan"), -np.inf, np.inf])
-    )
-    message = refused(frame)
-    assert message.startswith(
-        "column 'y' of series 'b' at ds=2024-01-01 01:00:00 is infinite (2 such values in all)"
-    )
-    assert "is_finite()" in message
-
-
-def test_a_series_without_any_value():
-    frame = long_frame({"a": 2, "b": 2, "c": 2})
-    frame = frame.with_columns(y=pl.when(pl.col("unique_id") == "a").then("y"))
-    assert refused(frame).startswith(
-        "column 'y' of series 'b' holds missing values only (2 such series in all)"
-    )
-    null = pl.DataFrame({"ds": [1, 2], "y": [None, None]})
-    assert refused(null).startswith("column 'y' of the series holds missing values only;")
-
-
-def test_repeated_stamps():
-    frame = pl.DataFrame(
-        {"unique_id": ["a", "a", "b", "b", "b"], "ds": [1, 2, 1, 1, 1], "y": [1.0] * 5}
-    )
-    assert refused(frame) == (
-        "series 'b' has more than one row at ds=1 (2 repeated rows in all); a series takes one row "
-        "for each stamp: df.unique(subset=['unique_id', 'ds']), in pandas "
-        "df.drop_duplicates(['unique_id', 'ds']), or aggregate them"
-    )
-    assert refused(frame.drop("unique_id").sort("ds")).endswith("name their id with id_col=")
-
-
-def test_an_irregular_stamp_names_the_pair_and_the_repair():
-    frame = long_frame({"a": 5, "b": 5})
-    moved = frame.with_columns(
-        pl.when(pl.int_range(pl.len()) == 7).then(pl.col("ds").dt.offset_by("5m")).otherwise("ds")
-    )
-    assert refused(moved, FrequencyError) == (
-        "series 'b' goes from ds=2024-01-01 01:00:00 to 2024-01-01 02:05:00, which is no whole "
-        "number of steps of '1h' (the most common one); resample, e.g. df.group_by_dynamic('ds', "
-        "every='1h', group_by='unique_id').agg(pl.col('y').mean()), or pass freq= if the true step "
-        "is another"
-    )
-    assert "steps of '2h' (given)" in refused(frame, FrequencyError, freq="2h")
-    assert read_panel(moved, freq="5m").lengths.tolist() == [49, 49]
-
-
-@pytest.mark.parametrize("lengths", [(40, 8), (8, 40)])
-def test_series_of_two_frequencies_name_one_of_each(lengths):
-    hourly = long_frame({"h": lengths[0]})
-    daily = long_frame({"d": lengths[1]}, "1d")
-    message = refused(pl.concat([hourly, daily]), FrequencyError)
-    assert "series 'h'" in message
-    assert "series 'd'" in message
-    assert "'1h'" in message
-    assert "'1d'" in message
-    assert "all series need one frequency" in message
-    assert read_panel(pl.concat([hourly, daily]), freq="1h").freq == Frequency("1h")
-
-
-def test_short_gappy_series_are_no_other_frequency():
-    gappy = pl.DataFrame(
-        {"unique_id": ["g"] * 3, "ds": [START + timedelta(hours=h) for h in (0, 2, 4)], "y": 1.0}
-    )
-    assert read_panel(pl.concat([long_frame({"a": 20}), gappy])).lengths.tolist() == [20, 5]
-
-
-def test_no_series_with_two_stamps():
-    assert "pass freq=" in refused(long_frame({"a": 1, "b": 1}), FrequencyError)
-
-
-def test_a_stray_stamp_cannot_fill_the_memory():
-    frame = pl.DataFrame({"ds": [1, 2, 3, 10**9], "y": [1.0, 2.0, 3.0, 4.0]})
-    message = refused(frame, FrequencyError)
-    assert "the 4 rows need 1,000,000,000 steps" in message
-    assert "the series alone jumps 999,999,997 steps from ds=3 to 1000000000" in message
-
-
-def test_short_series_are_named():
-    frame = long_frame({f"s{number}": number for number in range(1, 9)})
-    message = refused(frame, SeriesTooShortError, min_length=8)
-    assert message.startswith(
-        "7 of 8 series ('s1', 's2', 's3', 's4', 's5' and 2 more) too short: 1 to 7 steps, and at "
-        "least 8 are needed"
-    )
-    assert "df.filter(pl.len().over('unique_id') >= 8)" in message
-    single = long_frame({"a": 3}).drop("unique_id")
-    message = refused(single, SeriesTooShortError, min_length=4)
-    assert message.startswith("the series too short: 3 steps")
-
-
-@pytest.mark.parametrize("horizon", [0, -1])
-def test_a_horizon_of_nothing(horizon):
-    panel = read_panel(long_frame({"a": 3}))
-    with pytest.raises(HorizonError, match=f"horizon={horizon} asks for no step"):
-        future_frame(panel, horizon)
 
 
 # Laws
@@ -433,7 +221,7 @@ law = settings(deadline=None, max_examples=40)
 
 
 @st.composite
-def panels(draw, least=1):
+def panels(draw, long_frame, least=1):
     """A long frame of a few series with gaps, in a random order of series."""
     every = draw(st.sampled_from(["1h", "1d", "1w", "1mo"]))
     zone = draw(st.sampled_from([None, "Europe/Berlin"]))
@@ -449,8 +237,9 @@ def panels(draw, least=1):
 
 
 @law
-@given(panels(), st.randoms(use_true_random=False))
-def test_order_of_rows_is_irrelevant(frame, random):
+@given(st.data(), st.randoms(use_true_random=False))
+def test_order_of_rows_is_irrelevant(long_frame, data, random):
+    frame = data.draw(panels(long_frame))
     rows = list(range(frame.height))
     random.shuffle(rows)
     panel = read_panel(frame)
@@ -464,8 +253,9 @@ def test_order_of_rows_is_irrelevant(frame, random):
 
 
 @law
-@given(panels(least=3), st.data())
-def test_dropping_rows_inside_equals_missing_values(frame, data):
+@given(st.data())
+def test_dropping_rows_inside_equals_missing_values(long_frame, data):
+    frame = data.draw(panels(long_frame, least=3))
     place = pl.int_range(pl.len()).over("unique_id")
     inner = (place > 0) & (place < pl.len().over("unique_id") - 1)
     drawn = data.draw(st.lists(st.booleans(), min_size=frame.height, max_size=frame.height))
@@ -478,8 +268,9 @@ def test_dropping_rows_inside_equals_missing_values(frame, data):
 
 
 @law
-@given(panels())
-def test_values_come_back(frame):
+@given(st.data())
+def test_values_come_back(long_frame, data):
+    frame = data.draw(panels(long_frame))
     panel = read_panel(frame)
     expected = frame["y"].to_numpy()
     largest = np.nanmax(np.abs(expected))
@@ -488,8 +279,9 @@ def test_values_come_back(frame):
 
 
 @law
-@given(panels(least=2), st.integers(1, 5))
-def test_the_future_continues_exactly(frame, horizon):
+@given(st.data(), st.integers(1, 5))
+def test_the_future_continues_exactly(long_frame, data, horizon):
+    frame = data.draw(panels(long_frame, least=2))
     rest = pl.len().over("unique_id") - pl.int_range(pl.len()).over("unique_id") <= horizon
     frame = frame.filter((pl.len() > 2 * horizon).over("unique_id"))
     coming = frame.select(rest).to_series()
@@ -499,8 +291,9 @@ def test_the_future_continues_exactly(frame, horizon):
 
 
 @law
-@given(panels())
-def test_kinds_of_frames_agree(frame):
+@given(st.data())
+def test_kinds_of_frames_agree(long_frame, data):
+    frame = data.draw(panels(long_frame))
     panel = read_panel(frame)
     other = read_panel(pa.table(frame))
     np.testing.assert_array_equal(panel.values, other.values)

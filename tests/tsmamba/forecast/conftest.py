@@ -3,8 +3,10 @@
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
-from tsmamba import MambaForecaster, Training
+from tsmamba import MambaForecaster, Network, Training
+from tsmamba.forecast.correction import Correction
 from tsmamba_datasets import make_seasonal
 
 HORIZON = 24
@@ -16,6 +18,18 @@ def seasonal():
     frame = make_seasonal(n_series=2, length=2_400, seed=1)
     last = pl.col("unique_id") == frame["unique_id"][-1]
     return frame.filter(~last | (pl.int_range(pl.len()).over("unique_id") < 1_800))
+
+
+@pytest.fixture(scope="session")
+def train(seasonal):
+    """All but the last two days of each of them."""
+    rank = pl.int_range(pl.len()).over("unique_id")
+    return seasonal.filter(rank < pl.len().over("unique_id") - 48)
+
+
+@pytest.fixture(scope="session")
+def test(seasonal, train):
+    return seasonal.join(train, on=["unique_id", "ds"], how="anti", maintain_order="left")
 
 
 @pytest.fixture(scope="session")
@@ -36,15 +50,48 @@ def base():
 
 @pytest.fixture(scope="session")
 def small():
-    """Return a function that makes a forecaster with a small corrector."""
+    """Return a function that makes a forecaster with a small corrector, trained for some steps."""
 
     def make(horizon=HORIZON, **kwargs):
-        sizes = {"context_length": 120, "d_model": 8, "n_layers": 1, "d_state": 4}
-        kwargs = {"random_state": 0} | sizes | kwargs
-        training = kwargs.pop("training", Training(max_steps=12, batch_size=32, eval_every=4))
-        return MambaForecaster(horizon, training=training, **kwargs)
+        given = {
+            "context_length": 120,
+            "random_state": 0,
+            "network": Network(patch_length=24, d_model=8, n_layers=1, d_state=4),
+            "training": Training(max_steps=12, batch_size=32, eval_every=4),
+        }
+        return MambaForecaster(horizon, mode="full", **given | kwargs)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def fast():
+    """Return a function that makes a forecaster with the bundled corrector."""
+
+    def make(horizon=HORIZON, **kwargs):
+        return MambaForecaster(horizon, **{"context_length": 120} | kwargs)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def linear(base, train):
+    return base().fit(train)
+
+
+@pytest.fixture(scope="session")
+def full(small, train):
+    return small().fit(train)
+
+
+@pytest.fixture
+def open_gate(monkeypatch):
+    """Let every corrector through, whether it helps or not, so that laws are about it, too."""
+
+    def gate(correction, corrector, windows):
+        return torch.ones(correction.horizon), 1.0, 0.5
+
+    monkeypatch.setattr(Correction, "gate", gate)
 
 
 @pytest.fixture(scope="session")

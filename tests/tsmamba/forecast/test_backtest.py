@@ -2,11 +2,21 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from polars.testing import assert_frame_equal
 
 from tsmamba.data.panel import read_panel
 from tsmamba.data.windows import WindowStore
-from tsmamba.errors import FrameError, SeriesTooShortError
-from tsmamba.forecast.backtest import backtest_frame, continued, cutoffs, origins, series_mase
+from tsmamba.errors import FrameError, ParameterError, SeriesTooShortError
+from tsmamba.forecast.backtest import (
+    backtest_frame,
+    check_metric,
+    continued,
+    cutoffs,
+    joined,
+    naive_scales,
+    origins,
+    series_error,
+)
 from tsmamba.forecast.columns import POINT
 from tsmamba.metrics import mase, naive_scale
 
@@ -70,77 +80,115 @@ def test_forecasts_lie_beside_what_came(panel):
     assert frame[POINT].to_list() == list(range(9))
 
 
-def test_new_rows_join_the_end_of_the_history(panel):
-    following = read_panel(frame_of({"a": 5}, first=12), scaling=panel)
-    joined, elapsed = continued(panel, following, context=7)
-    assert joined.ids.to_list() == ["a"]
-    assert joined.lengths.tolist() == [12]
-    assert elapsed.tolist() == [7]
-    assert joined.loc[0] == panel.loc[1]
-    assert joined.scale[0] == panel.scale[1]
-    np.testing.assert_allclose(joined.restored(0), np.arange(5, 17) * 7 % 11, atol=1e-5)
+def continuation(history, rows):
+    """Return both frames joined, and where the history ends in each series by id."""
+    known = read_panel(history)
+    frame = joined(history, rows, known.columns)
+    panel = read_panel(frame, freq=known.freq)
+    elapsed = continued(known, read_panel(rows, freq=known.freq), panel)
+    return frame, dict(zip(panel.ids, elapsed.tolist(), strict=True))
 
 
-def test_rows_of_the_history_itself_are_allowed(panel):
-    following = read_panel(frame_of({"b": 15, "a": 9}, first=8), scaling=panel)
-    joined, elapsed = continued(panel, following, context=100)
-    assert dict(zip(joined.ids, joined.lengths.tolist(), strict=True)) == {"a": 17, "b": 23}
-    assert dict(zip(joined.ids, elapsed.tolist(), strict=True)) == {"a": 12, "b": 20}
+HISTORY = frame_of({"b": 20, "a": 12})
 
 
-def test_a_gap_after_the_history_is_missing(panel):
-    following = read_panel(frame_of({"a": 3}, first=15), scaling=panel)
-    joined, elapsed = continued(panel, following, context=4)
-    assert joined.lengths.tolist() == [10]
-    assert np.isnan(joined.restored(0)).tolist() == [False] * 4 + [True] * 3 + [False] * 3
-    assert elapsed.tolist() == [4]
+def test_new_rows_join_the_end_of_the_history():
+    frame, elapsed = continuation(HISTORY, frame_of({"a": 5}, first=12))
+    assert_frame_equal(frame, frame_of({"a": 17, "b": 20}))
+    assert elapsed == {"a": 12, "b": 20}
 
 
-def test_series_that_were_not_fitted_are_refused(panel):
-    following = read_panel(frame_of({"a": 5, "z": 5}, first=12))
+def test_rows_of_the_history_itself_are_allowed_and_replace_it():
+    rows = frame_of({"b": 15, "a": 9}, first=8).with_columns(y=pl.col("y") + 0.5)
+    frame, elapsed = continuation(HISTORY, rows)
+    assert elapsed == {"a": 12, "b": 20}
+    known = frame.join(rows, on=["unique_id", "ds"], how="semi")
+    assert_frame_equal(known, rows.sort("unique_id", "ds"))
+    assert_frame_equal(
+        frame.filter(pl.col("ds") < 8), HISTORY.filter(pl.col("ds") < 8).sort("unique_id", "ds")
+    )
+
+
+def test_a_gap_after_the_history_is_missing():
+    frame, elapsed = continuation(HISTORY, frame_of({"a": 3}, first=15))
+    assert elapsed == {"a": 12, "b": 20}
+    restored = read_panel(frame).restored(0)
+    assert np.isnan(restored).tolist() == [False] * 12 + [True] * 3 + [False] * 3
+
+
+def test_new_rows_need_every_column_of_the_history():
+    with pytest.raises(FrameError) as error:
+        continuation(HISTORY, frame_of({"a": 5}, first=12).rename({"y": "z"}))
+    assert str(error.value) == (
+        "the frame has no column 'y', which the model was fitted with; it has "
+        "'unique_id', 'ds', 'z'"
+    )
+
+
+def test_series_that_were_not_fitted_are_refused():
     with pytest.raises(FrameError, match=r"series 'z' was not among the fitted ones"):
-        continued(panel, following, context=4)
+        continuation(HISTORY, frame_of({"a": 5, "z": 5}, first=12))
 
 
-def test_series_without_a_new_row_are_refused(panel):
-    following = read_panel(frame_of({"b": 3, "a": 12}))
+def test_series_without_a_new_row_are_refused():
     with pytest.raises(FrameError, match=r"series 'a' has no row after 11, where its history ends"):
-        continued(panel, following, context=4)
+        continuation(HISTORY, frame_of({"b": 23, "a": 12}))
 
 
-def test_ids_that_cannot_be_the_fitted_ones_are_refused(panel):
-    numbers = frame_of({"a": 5}, first=12).with_columns(unique_id=pl.lit(3))
-    with pytest.raises(FrameError, match="series 3 was not among the fitted ones"):
-        continued(panel, read_panel(numbers), context=4)
-    fitted = read_panel(frame_of({"a": 12}).with_columns(unique_id=pl.lit(3)))
-    with pytest.raises(FrameError, match="series 'a' was not among the fitted ones"):
-        continued(fitted, read_panel(frame_of({"a": 5}, first=12)), context=4)
+@pytest.mark.parametrize(("fitted", "given"), [("without", "with"), ("with", "without")])
+def test_ids_on_one_side_only_are_refused(fitted, given):
+    frames = {"with": frame_of({"a": 12}), "without": frame_of({"a": 12}).drop("unique_id")}
+    columns = read_panel(frames[fitted]).columns
+    message = rf"a frame {fitted} column 'unique_id' and this one comes {given} it"
+    with pytest.raises(FrameError, match=message):
+        joined(frames[fitted], frames[given], columns)
 
 
-@pytest.mark.parametrize("with_ids", ["history", "following"])
-def test_ids_on_one_side_only_are_refused(with_ids):
-    history, following = frame_of({"a": 12}), frame_of({"a": 5}, first=12)
-    if with_ids == "history":
-        following = following.drop("unique_id")
-    else:
-        history = history.drop("unique_id")
-    with pytest.raises(FrameError, match="column 'unique_id'"):
-        continued(read_panel(history), read_panel(following), context=4)
-
-
-def test_the_score_of_a_backtest_is_the_mean_over_series(panel):
+def error_of(panel, metric):
+    """Return an error of forecasts of 4 from two origins on, and values and scales by series."""
     windows = origins(WindowStore(panel), np.array([18, 9]), 3)
-    columns = {POINT: np.full((len(windows), 3), 4.0)}
-    frame = backtest_frame(panel, windows, columns)
-    expected = [
-        mase(
-            panel.restored(number)[elapsed:],
-            np.full(len(panel.restored(number)) - elapsed, 4.0),
-            naive_scale(panel.restored(number), 2),
-        )
-        for number, elapsed in ((0, 18), (1, 9))
-    ]
-    assert series_mase(panel, panel, 2, frame) == pytest.approx(np.mean(expected))
+    frame = backtest_frame(panel, windows, {POINT: np.full((len(windows), 3), 4.0)})
+    scales = naive_scales(panel, 2)
+    came = [panel.restored(number)[elapsed:] for number, elapsed in ((0, 18), (1, 9))]
+    return series_error(panel, frame, metric, scales), came
+
+
+METRICS = {
+    "mae": lambda y: np.abs(y - 4).mean(),
+    "mse": lambda y: ((y - 4) ** 2).mean(),
+    "rmse": lambda y: np.sqrt(((y - 4) ** 2).mean()),
+    "smape": lambda y: (2 * np.abs(y - 4) / (np.abs(y) + 4)).mean(),
+}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_an_error_is_the_mean_over_series(panel, metric):
+    check_metric(metric)
+    got, came = error_of(panel, metric)
+    assert got == pytest.approx(np.mean([METRICS[metric](y) for y in came]), rel=1e-5)
+
+
+def test_scaled_errors_are_those_of_the_seasonal_naive_forecast(panel):
+    got, came = error_of(panel, "mase")
+    scales = [naive_scale(panel.restored(number), 2) for number in range(2)]
+    expected = [mase(y, np.full(len(y), 4.0), s) for y, s in zip(came, scales, strict=True)]
+    assert got == pytest.approx(np.mean(expected), rel=1e-5)
+
+
+def test_nothing_against_nothing_is_no_error():
+    panel = read_panel(pl.DataFrame({"ds": range(6), "y": [1.0, 2.0, 3.0, 0.0, 0.0, 0.0]}))
+    windows = origins(WindowStore(panel), np.array([3]), 3)
+    frame = backtest_frame(panel, windows, {POINT: np.zeros((1, 3))}).with_columns(y=pl.lit(0.0))
+    assert series_error(panel, frame, "smape", None) == 0
+
+
+@pytest.mark.parametrize("metric", ["mape", "", None])
+def test_an_unknown_metric_is_refused_with_the_known_ones(metric):
+    with pytest.raises(ParameterError) as error:
+        check_metric(metric)
+    assert str(error.value) == (
+        f"metric={metric!r}; pass one of 'mase', 'mae', 'mse', 'rmse', 'smape'"
+    )
 
 
 def test_origins_of_no_series_are_none(panel):

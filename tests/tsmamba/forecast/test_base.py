@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from tsmamba.data.windows import Windows
+from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.forecast.base import (
     N_BLOCKS,
     PENALTIES,
@@ -16,7 +18,7 @@ from tsmamba.forecast.base import (
 )
 
 HORIZON = 5
-CONTEXT = Context(length=22, recent=12, width=5, count=2)
+CONTEXT = Context(length=36, recent=12, level=18, stretches=((4, 2), (8, 2)))
 
 
 def walk(length, seed=0):
@@ -48,13 +50,29 @@ def test_features_are_the_recent_window_and_means_of_the_far_past(store):
     inputs, level = features(store, windows, CONTEXT)
     assert inputs.shape == (len(windows), CONTEXT.n_features)
     row, origin = 50, int(windows.origin[50])
-    recent = store.values[origin - 12 : origin].numpy()
-    scale = np.sqrt(recent.var() + 0.1**2)
-    assert level.mean[row].item() == pytest.approx(recent.mean(), abs=1e-6)
+    past = store.values[:origin].numpy()
+    mean, scale = past[-18:].mean(), np.sqrt(past[-18:].var() + 0.1**2)
+    assert level.mean[row].item() == pytest.approx(mean, abs=1e-6)
     assert level.scale[row].item() == pytest.approx(scale, rel=1e-5)
-    far = store.values[origin - 22 : origin - 12].numpy().reshape(2, 5).mean(1)
-    expected = (np.concatenate([recent, far]) - recent.mean()) / scale
+    near, far = past[-20:-12].reshape(2, 4).mean(1), past[-36:-20].reshape(2, 8).mean(1)
+    expected = np.concatenate([past[-12:], near, far])
+    expected = (expected - mean) / scale * np.r_[np.ones(14), 0.5**1.5, 0.5**1.5]
     np.testing.assert_allclose(inputs[row], expected, atol=1e-5)
+
+
+def test_nothing_beyond_the_context_and_nothing_after_the_origin_is_seen(make_panel):
+    panel = make_panel(walk(100))
+    inside = np.arange(100) >= 60 - CONTEXT.length
+    inside[60:] = False
+    changed = np.where(inside, panel.values, 5 - panel.values).astype(np.float32)
+    window = Windows(torch.tensor([60]), torch.tensor([0]))
+    first, second = (
+        features(WindowStore(replace(panel, values=values)), window, CONTEXT)
+        for values in (panel.values, changed)
+    )
+    torch.testing.assert_close(first[0], second[0], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(first[1].mean, second[1].mean)
+    torch.testing.assert_close(first[1].scale, second[1].scale)
 
 
 def test_a_past_before_the_series_is_zero(store):

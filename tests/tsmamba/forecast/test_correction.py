@@ -2,17 +2,16 @@ import numpy as np
 import pytest
 import torch
 
-from tsmamba.data.clock import Clock
-from tsmamba.data.windows import WindowStore
 from tsmamba.forecast.base import N_BLOCKS, Context, blocks_of, fit_base
 from tsmamba.forecast.correction import GATES, Correction, assemble, split_windows
 from tsmamba.forecast.network import Corrector, CorrectorConfig
+from tsmamba.forecast.source import Source
 from tsmamba.training import Training
 
 HORIZON = 6
-CONTEXT = Context(length=36, recent=24, width=6, count=2)
+CONTEXT = Context(length=36, recent=24, level=24, stretches=((6, 2),))
 CONFIG = CorrectorConfig(
-    history=36, horizon=HORIZON, patch=6, n_calendar=0, d_model=8, n_layers=1, d_state=4
+    history=36, horizon=HORIZON, patch=6, d_model=8, n_layers=1, d_state=4
 )
 
 
@@ -20,10 +19,10 @@ CONFIG = CorrectorConfig(
 def correction(make_panel):
     rng = np.random.default_rng(0)
     y = np.sin(np.arange(1_500) / 4) + 0.3 * rng.normal(size=1_500)
-    panel = make_panel(y, y[:900] + 3)
-    store = WindowStore(panel)
-    base = fit_base(store, store.windows(CONTEXT.recent, HORIZON), CONTEXT, HORIZON)
-    return Correction(store, Clock.of(panel), CONTEXT, base, CONFIG)
+    source = Source.of(make_panel(y, y[:900] + 3), season=1, cycles=())
+    windows = source.store.windows(CONTEXT.recent, HORIZON)
+    base = fit_base(source.store, windows, CONTEXT, HORIZON)
+    return Correction(source, CONTEXT, base, CONFIG)
 
 
 def targets(windows, horizon=HORIZON):
@@ -68,12 +67,12 @@ def test_a_batch_is_in_units_of_the_levels(correction):
     store = correction.store
     windows = store.windows(24, HORIZON).thinned(9)
     batch = assemble(
-        store, correction.clock, windows, CONTEXT, CONFIG, lambda inputs: inputs[:, :HORIZON]
+        correction.source, windows, CONTEXT, CONFIG, lambda inputs: inputs[:, :HORIZON]
     )
     torch.testing.assert_close(batch.history[:, -24 : -24 + HORIZON], batch.base)
     torch.testing.assert_close(batch.level.restore(batch.history), store.history(windows, 36))
     assert torch.equal(batch.observed, store.history_observed(windows, 36))
-    assert batch.calendar.shape == (9, 7, 0)
+    assert batch.context.shape == (9, 7, 0)
 
 
 def test_the_base_of_a_batch_is_out_of_fold(correction):
@@ -82,8 +81,7 @@ def test_the_base_of_a_batch_is_out_of_fold(correction):
     chosen = windows.select(block == 2)
     batch = correction.batch(chosen)
     alone = assemble(
-        correction.store,
-        correction.clock,
+        correction.source,
         chosen,
         CONTEXT,
         CONFIG,
@@ -108,7 +106,7 @@ class Known(torch.nn.Module):
         self.windows = iter(windows.batches(256))
         return windows
 
-    def forward(self, history, base, observed, calendar):
+    def forward(self, history, base, observed, context):
         windows = next(self.windows)
         values, _ = self.correction.store.future(windows, HORIZON)
         block = blocks_of(self.correction.store, windows, HORIZON)
@@ -140,7 +138,7 @@ def test_the_gate_stays_closed_where_it_hurts_or_does_nothing(correction, factor
 
 def test_noise_does_not_open_the_gate(correction):
     class Noise(torch.nn.Module):
-        def forward(self, history, base, observed, calendar):
+        def forward(self, history, base, observed, context):
             return torch.randn_like(base)
 
     store = correction.store

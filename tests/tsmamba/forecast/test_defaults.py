@@ -1,4 +1,5 @@
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -80,6 +81,11 @@ def test_without_a_season_it_is_one(make_panel, values):
 # The sizes
 
 
+def reach(context):
+    """Steps back that the base sees."""
+    return context.recent + sum(width * count for width, count in context.stretches)
+
+
 @pytest.mark.parametrize(
     ("every", "length", "horizon"),
     [("1h", 500, 24), ("15m", 1000, 96), ("1h", 60, 15), ("1y", 200, 24), ("1d", 8, 2)],
@@ -93,8 +99,8 @@ def test_the_context_fits_the_series_and_leaves_windows_to_train_on(make_panel, 
     panel = make_panel(np.arange(length) % 24)
     sizes = plan_of(panel, horizon=12)
     context = sizes.context
-    assert 1 <= context.recent <= context.length <= min(length, MAX_CONTEXT)
-    assert context.recent + context.width * context.count <= context.length
+    assert 1 <= context.recent <= context.level <= context.length <= min(length, MAX_CONTEXT)
+    assert reach(context) <= context.length
     assert length - context.recent - 12 + 1 >= length // 3 - 12
 
 
@@ -104,12 +110,32 @@ def test_what_the_user_asks_for_is_used(make_panel):
     assert (sizes.horizon, sizes.context.length, sizes.season, sizes.patch) == (7, 100, 9, 5)
 
 
-def test_a_long_context_is_summarised_by_ever_wider_stretches(make_panel):
+@pytest.mark.parametrize("length", [100, 1_000, 8_192, 500_000])
+def test_the_far_past_is_summarised_by_ever_wider_stretches(make_panel, length):
     panel = make_panel(np.arange(3000) % 24)
-    context = plan_of(panel, horizon=24, context_length=500_000).context
-    assert context.count <= 512
-    assert context.recent + context.width * context.count <= 500_000
-    assert context.width % 24 == 0
+    context = plan_of(panel, horizon=24, context_length=length).context
+    widths = [width for width, _ in context.stretches]
+    assert all(2 * near == far for near, far in pairwise(widths))
+    assert all(count > 0 for _, count in context.stretches)
+    # Nothing is left over that would hold another stretch.
+    assert length - reach(context) < (2 * widths[-1] if widths else 4)
+
+
+def test_inputs_grow_with_the_logarithm_of_the_context(make_panel):
+    panel = make_panel(np.arange(3000) % 24)
+    inputs = [
+        plan_of(panel, horizon=24, context_length=length).context.n_features
+        for length in (1_000, 2_000, 4_000, 8_000, 16_000)
+    ]
+    assert np.ptp(np.diff(inputs)) <= 2
+
+
+def test_a_context_that_was_not_asked_for_is_capped(make_panel):
+    panel = make_panel(np.arange(60_000) % 24)
+    assert plan_of(panel).context.length > 1_000
+    assert plan_of(panel, most_context=1_000).context.length == 1_000
+    assert plan_of(panel, most_context=1_000, context_length=3_000).context.length == 3_000
+    assert plan_of(panel, most_context=50_000).context == plan_of(panel).context
 
 
 @pytest.mark.parametrize(

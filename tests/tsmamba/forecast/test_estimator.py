@@ -8,15 +8,11 @@ import torch
 from polars.testing import assert_frame_equal
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
-from utilsforecast.evaluation import evaluate
-from utilsforecast.losses import mae
 
-from tsmamba import MambaForecaster, Training
-from tsmamba.metrics import mase, naive_scale
+from tsmamba import MambaForecaster, Network, Training
 
 POINT = "MambaForecaster"
 BANDS = [f"{POINT}-lo-90", f"{POINT}-hi-90"]
-FULL = ("full", "base")
 
 
 def values(frame, name=POINT):
@@ -24,38 +20,25 @@ def values(frame, name=POINT):
 
 
 @pytest.fixture(scope="module")
-def train(seasonal):
-    """All but the last two days of each series."""
-    rank = pl.int_range(pl.len()).over("unique_id")
-    return seasonal.filter(rank < pl.len().over("unique_id") - 48)
+def bundled(fast, train):
+    return fast().fit(train)
 
 
-@pytest.fixture(scope="module")
-def test(seasonal, train):
-    return seasonal.join(train, on=["unique_id", "ds"], how="anti", maintain_order="left")
-
-
-@pytest.fixture(scope="module")
-def full(small, train):
-    return small().fit(train)
-
-
-@pytest.fixture(scope="module")
-def linear(base, train):
-    return base().fit(train)
-
-
-@pytest.fixture(params=FULL)
-def fitted(request, full, linear):
-    return full if request.param == "full" else linear
+@pytest.fixture(params=["full", "fast", "base"])
+def fitted(request, full, bundled, linear):
+    return {"full": full, "fast": bundled, "base": linear}[request.param]
 
 
 @pytest.fixture(scope="module")
 def corrected(small, predictable):
     """One whose corrector is in use."""
-    training = Training(max_steps=150, lr=1e-2, eval_every=25)
-    forecaster = small(12, context_length=24, season_length=24, patch_length=6, d_model=16)
-    return forecaster.set_params(training=training, d_state=8).fit(predictable.head(6_000))
+    return small(
+        12,
+        context_length=24,
+        season_length=24,
+        network=Network(patch_length=6, d_model=16, n_layers=1, d_state=8),
+        training=Training(max_steps=150, lr=1e-2, eval_every=25),
+    ).fit(predictable.head(6_000))
 
 
 # As an estimator
@@ -181,33 +164,7 @@ def test_a_corrector_is_never_worse_than_its_base_on_validation(full, corrected)
         assert report["validation_error"] <= report["validation_error_base"]
 
 
-# Laws
-
-
-@pytest.mark.parametrize("mode", FULL)
-@pytest.mark.parametrize(("a", "b"), [(1000.0, 0.0), (0.001, 5.0), (-1.0, 0.0), (1.0, 1e5)])
-def test_forecasts_scale_with_the_values(base, small, hourly, mode, a, b):
-    make = base if mode == "base" else small
-    one = make(12).fit(hourly).predict(quantiles=[0.5])
-    other = make(12).fit(hourly.with_columns(y=a * pl.col("y") + b)).predict(quantiles=[0.5])
-    expected = a * values(one) + b
-    spread = abs(a) * hourly["y"].std()
-    np.testing.assert_allclose(values(other), expected, atol=2e-3 * spread, rtol=0)
-
-
-def test_the_order_of_series_is_irrelevant(base, train):
-    turned = train.sort("unique_id", "ds", descending=[True, False])
-    assert turned["unique_id"][0] != train["unique_id"][0]
-    keys = ["unique_id", "ds"]
-    one, other = (base().fit(x).predict().sort(keys) for x in (train, turned))
-    assert_frame_equal(one.drop(BANDS), other.drop(BANDS), abs_tol=1e-2)
-    # Other windows are picked to calibrate on, so the bounds are equal up to chance.
-    assert_frame_equal(one, other, abs_tol=0.3)
-
-
-def test_interleaved_series_are_the_same_series(base, train):
-    one, other = base().fit(train).predict(), base().fit(train.sort("ds", "unique_id")).predict()
-    assert_frame_equal(one.sort("unique_id", "ds"), other.sort("unique_id", "ds"), abs_tol=1e-2)
+# Seeds and silence
 
 
 def test_equal_seeds_make_equal_forecasts(small, train):
@@ -221,96 +178,9 @@ def test_the_global_random_state_is_left_as_it_was(small, train):
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_it_is_silent_unless_asked(small, hourly, capfd):
-    small().fit(hourly).predict()
+def test_it_is_silent_unless_asked(small, train, capfd):
+    small().fit(train).predict()
     assert capfd.readouterr() == ("", "")
-
-
-# Judging
-
-
-def test_the_score_is_minus_the_scaled_error_of_rolling_forecasts(linear, train, test):
-    errors = []
-    for key in train["unique_id"].unique():
-        history, following = (x.filter(unique_id=key)["y"] for x in (train, test))
-        frame = train.filter(unique_id=key)
-        forecast = np.r_[
-            values(linear.predict(frame)),
-            values(linear.predict(pl.concat([frame, test.filter(unique_id=key).head(24)]))),
-        ]
-        errors.append(mase(following, forecast, naive_scale(history, 24)))
-    assert linear.score(test) == pytest.approx(-np.mean(errors), rel=1e-3)
-
-
-def test_the_score_does_not_mind_rows_of_the_history(linear, seasonal, test):
-    assert linear.score(seasonal) == pytest.approx(linear.score(test), rel=1e-6)
-
-
-def test_the_score_of_a_single_series_works_without_ids(base, hourly):
-    forecaster = base().fit(hourly.head(350))
-    assert -1 < forecaster.score(hourly.tail(50)) < 0
-
-
-def test_a_score_of_rows_without_values_is_refused(base, hourly):
-    forecaster = base().fit(hourly.head(350))
-    empty = hourly.tail(60).with_columns(y=pl.when(pl.int_range(pl.len()) < 10).then("y"))
-    with pytest.raises(ValueError, match="no value after the history"):
-        forecaster.score(empty)
-
-
-@pytest.mark.parametrize("refit", [False, True])
-def test_cross_validation_forecasts_the_end_from_rolling_origins(base, seasonal, refit):
-    out = base().cross_validation(seasonal, n_windows=2, step_size=12, refit=refit)
-    assert out.columns == ["unique_id", "ds", "cutoff", "y", POINT, *BANDS]
-    assert out.height == 2 * 2 * 24
-    for key, part in out.group_by("unique_id"):
-        ends = seasonal.filter(unique_id=key[0])["ds"].max()
-        assert part["cutoff"].unique().sort().to_list() == [
-            ends - timedelta(hours=36),
-            ends - timedelta(hours=24),
-        ]
-    assert (out["ds"] > out["cutoff"]).all()
-    joined = out.join(seasonal, on=["unique_id", "ds"], maintain_order="left")
-    np.testing.assert_allclose(joined["y"], joined["y_right"], rtol=1e-5)
-
-
-def test_cross_validation_fits_before_the_first_origin_only(base, seasonal, train):
-    """The last origin of a refit has seen what the first has not."""
-    once = base().cross_validation(seasonal, n_windows=2)
-    anew = base().cross_validation(seasonal, n_windows=2, refit=True)
-    keys = ["unique_id", "cutoff", "ds"]
-    both = once.join(anew, on=keys).sort(keys)
-    first = pl.col("cutoff") == pl.col("cutoff").min().over("unique_id")
-    gap = (pl.col(POINT) - pl.col(f"{POINT}_right")).abs().max()
-    assert both.filter(first).select(gap).item() < 1e-3
-    assert both.filter(~first).select(gap).item() > 1e-2
-    alone = base().fit(train).predict()
-    joined = anew.filter(first).join(alone, on=["unique_id", "ds"])
-    np.testing.assert_allclose(values(joined), values(joined, f"{POINT}_right"), atol=1e-3)
-
-
-def test_cross_validation_can_use_the_fitted_model(full, train, seasonal):
-    before = full.predict()
-    out = full.cross_validation(seasonal, n_windows=2, use_fitted=True)
-    first = pl.col("cutoff") == pl.col("cutoff").min().over("unique_id")
-    joined = out.filter(first).join(full.predict(train), on=["unique_id", "ds"])
-    assert joined.height == 48
-    np.testing.assert_allclose(values(joined), values(joined, f"{POINT}_right"), atol=1e-3)
-    assert_frame_equal(before, full.predict(), check_exact=True)
-
-
-def test_cross_validation_leaves_a_fitted_estimator_alone(linear, seasonal):
-    before = linear.predict()
-    linear.cross_validation(seasonal)
-    assert_frame_equal(before, linear.predict(), check_exact=True)
-
-
-def test_a_backtest_goes_to_utilsforecast_as_it_is(base, seasonal):
-    out = base().cross_validation(seasonal, n_windows=2, level=[80])
-    table = evaluate(out.drop("cutoff"), metrics=[mae], models=[POINT])
-    expected = out.group_by("unique_id").agg(e=(pl.col("y") - pl.col(POINT)).abs().mean())
-    joined = table.join(expected, on="unique_id")
-    np.testing.assert_allclose(joined[POINT], joined["e"])
 
 
 @pytest.mark.slow

@@ -2,24 +2,22 @@ import numpy as np
 import pytest
 import torch
 
-from tsmamba import MambaForecaster, Training
-from tsmamba.data.clock import Clock
-from tsmamba.data.windows import WindowStore
+from tsmamba import MambaForecaster, Network, Training
 from tsmamba.forecast.defaults import plan
-from tsmamba.forecast.fitting import Fitting
-from tsmamba.forecast.network import CorrectorConfig
+from tsmamba.forecast.fitting import Fitting, Recipe
+from tsmamba.forecast.network import Corrector, CorrectorConfig
+from tsmamba.forecast.source import Source
 
 HORIZON = 8
 
 
-def fitting(panel, *, corrector=True, **kwargs):
+CONFIG = CorrectorConfig(history=64, horizon=HORIZON, patch=8, d_model=8, n_layers=1, d_state=4)
+TRAINED = Recipe(CONFIG, training=Training(max_steps=3, batch_size=8))
+
+
+def fitting(panel, recipe=TRAINED, **kwargs):
     sizes = plan(panel, horizon=HORIZON, context_length=64, season_length=24, patch_length=8)
-    config = CorrectorConfig(
-        history=64, horizon=HORIZON, patch=8, n_calendar=0, d_model=8, n_layers=1, d_state=4
-    )
-    training = kwargs.pop("training", Training(max_steps=3, batch_size=8))
-    store = WindowStore(panel, 24)
-    return Fitting(store, Clock.of(panel), sizes, config if corrector else None, training, **kwargs)
+    return Fitting(Source.of(panel, 24, cycles=()), sizes, recipe, **kwargs)
 
 
 def run(*args, **kwargs):
@@ -33,7 +31,7 @@ def panel(make_panel):
 
 
 def test_without_a_corrector_only_the_base_is_fitted(panel):
-    model, report = run(panel, corrector=False)
+    model, report = run(panel, Recipe())
     assert model.corrector is None
     assert report["corrector"] == "not used: mode='base'"
     assert "steps" not in report
@@ -54,7 +52,7 @@ def test_few_windows_get_no_corrector_and_the_report_says_why(panel):
 
 
 def test_a_corrector_that_does_not_help_is_left_out(panel):
-    model, report = run(panel, training=Training(max_steps=0))
+    model, report = run(panel, Recipe(CONFIG, training=Training(max_steps=0)))
     assert model.corrector is None
     assert report["gate"] == 0
     assert report["corrector"] == ("not used: it did not lower the validation error of the base")
@@ -79,7 +77,7 @@ def test_a_validation_tail_is_left_out_of_all_training(make_panel):
     one, other = y.copy(), y.copy()
     # Swapped, so that mean and scale of the series stay as they are.
     other[-100:] = other[-100:][::-1]
-    results = [run(make_panel(x), corrector=False, val_size=100)[0] for x in (one, other)]
+    results = [run(make_panel(x), Recipe(), val_size=100)[0] for x in (one, other)]
     torch.testing.assert_close(results[0].weights, results[1].weights, rtol=1e-3, atol=1e-5)
 
 
@@ -100,8 +98,8 @@ def test_equal_seeds_train_alike_to_the_last_bit(panel):
     for name, seed in (("first", 0), ("again", 0), ("other", 1)):
         torch.rand(3)  # the global state plays no part
         losses[name] = []
-        settings = Training(max_steps=4, batch_size=8)
-        fitting(panel, seed=seed, training=settings).run(
+        recipe = Recipe(CONFIG, training=Training(max_steps=4, batch_size=8))
+        fitting(panel, recipe, seed=seed).run(
             lambda step, loss, seen=losses[name]: seen.append(loss)
         )
     assert losses["first"] == losses["again"]
@@ -122,12 +120,10 @@ def test_a_correction_that_helps_is_used_and_improves_new_data(predictable):
     train = predictable.head(-2_400)
     forecaster = MambaForecaster(
         12,
+        mode="full",
         context_length=24,
         season_length=24,
-        patch_length=6,
-        d_model=16,
-        n_layers=1,
-        d_state=8,
+        network=Network(patch_length=6, d_model=16, n_layers=1, d_state=8),
         random_state=0,
         training=Training(max_steps=250, lr=1e-2, eval_every=25),
     ).fit(train)

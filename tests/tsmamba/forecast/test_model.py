@@ -4,17 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from tsmamba.data.clock import Clock
-from tsmamba.data.windows import WindowStore
+from tsmamba.data.panel import read_panel
 from tsmamba.forecast.base import features
 from tsmamba.forecast.model import ForecastModel
 from tsmamba.forecast.network import Corrector, CorrectorConfig
+from tsmamba.forecast.source import Source
 
 
 @pytest.fixture(scope="module")
-def fitted(small, hourly):
-    forecaster = small(context_length=48).fit(hourly)
-    return forecaster._model, forecaster._panel
+def fitted(base, hourly):
+    return base(context_length=48).fit(hourly)._fitted.model, read_panel(hourly)
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +22,7 @@ def corrected(fitted):
     model, _ = fitted
     torch.manual_seed(0)
     corrector = Corrector(
-        CorrectorConfig(history=48, horizon=24, patch=24, n_calendar=4, d_model=8, n_layers=1)
+        CorrectorConfig(history=48, horizon=24, patch=24, n_context=4, d_model=8, n_layers=1)
     ).eval()
     torch.nn.init.normal_(corrector.head.weight)
     cycles = ((86_400.0, 2),)
@@ -31,15 +30,15 @@ def corrected(fitted):
 
 
 def forecast(model, panel, **kwargs):
-    store = WindowStore(panel, 24)
-    windows = store.windows(60, 24)
-    return model.forecast(store, Clock.of(panel, model.cycles), windows, **kwargs), store, windows
+    source = Source.of(panel, 24, model.cycles)
+    windows = source.store.windows(60, 24)
+    return model.forecast(source, windows, **kwargs), source, windows
 
 
 def test_the_base_is_a_linear_map(fitted):
     model, panel = fitted
-    got, store, windows = forecast(model, panel, base_only=True)
-    inputs, level = features(store, windows, model.context)
+    got, source, windows = forecast(model, panel, base_only=True)
+    inputs, level = features(source.store, windows, model.context)
     torch.testing.assert_close(got.point, level.restore(inputs @ model.weights))
     torch.testing.assert_close(got.scale, level.scale)
 
@@ -55,10 +54,9 @@ def test_the_correction_counts_by_its_gate(fitted, corrected):
 
 def test_forecasts_do_not_depend_on_their_batch(fitted, corrected):
     _, panel = fitted
-    many, store, windows = forecast(corrected, panel)
-    clock = Clock.of(panel, corrected.cycles)
+    many, source, windows = forecast(corrected, panel)
     for row in (0, 100, len(windows) - 1):
-        one = corrected.forecast(store, clock, windows.select(torch.tensor([row])))
+        one = corrected.forecast(source, windows.select(torch.tensor([row])))
         torch.testing.assert_close(one.point[0], many.point[row], rtol=1e-4, atol=1e-5)
 
 

@@ -1,12 +1,14 @@
+from dataclasses import asdict
+
 import pytest
 import torch
 
 from tsmamba.forecast.network import Corrector, CorrectorConfig
 
 
-def make(horizon=30, n_calendar=3, **kwargs):
+def make(horizon=30, n_context=3, **kwargs):
     config = CorrectorConfig(
-        history=48, horizon=horizon, patch=12, n_calendar=n_calendar, d_model=8, d_state=4, **kwargs
+        history=48, horizon=horizon, patch=12, n_context=n_context, d_model=8, d_state=4, **kwargs
     )
     return Corrector(config).eval()
 
@@ -17,7 +19,7 @@ def inputs(corrector, n=3):
         torch.randn(n, c.history),
         torch.randn(n, c.horizon),
         torch.ones(n, c.history, dtype=torch.bool),
-        torch.randn(n, c.history_tokens + c.forecast_tokens, c.n_calendar),
+        torch.randn(n, c.history_tokens + c.forecast_tokens(c.horizon), c.n_context),
     )
 
 
@@ -35,13 +37,13 @@ def test_an_untrained_corrector_changes_nothing():
 @pytest.mark.parametrize(("horizon", "tokens"), [(1, 1), (12, 1), (13, 2), (30, 3)])
 def test_any_horizon_is_cut_into_patches(horizon, tokens):
     corrector = make(horizon=horizon)
-    assert corrector.config.forecast_tokens == tokens
+    assert corrector.config.forecast_tokens(horizon) == tokens
     assert corrector(*inputs(corrector)).shape == (3, horizon)
 
 
-def test_it_works_without_a_calendar():
-    corrector = make(n_calendar=0)
-    assert corrector.embed_calendar is None
+def test_it_works_without_context_features():
+    corrector = make(n_context=0)
+    assert corrector.embed_context is None
     assert corrector(*inputs(corrector)).shape == (3, 30)
 
 
@@ -60,21 +62,21 @@ def test_every_input_matters(position):
 
 def test_corrections_see_no_later_part_of_the_base():
     corrector = trained(make())
-    history, base, observed, calendar = inputs(corrector)
+    history, base, observed, context = inputs(corrector)
     changed = base.clone()
     changed[:, 24:] += 1
-    first, second = (corrector(history, x, observed, calendar) for x in (base, changed))
+    first, second = (corrector(history, x, observed, context) for x in (base, changed))
     torch.testing.assert_close(first[:, :24], second[:, :24], rtol=0, atol=0)
     assert (first[:, 24:] != second[:, 24:]).any()
 
 
 def test_a_patch_without_any_real_value_is_skipped():
     corrector = trained(make())
-    history, base, observed, calendar = inputs(corrector)
+    history, base, observed, context = inputs(corrector)
     observed[:, :24] = False
     other = history.clone()
     other[:, :24] = 100
-    first, second = (corrector(x, base, observed, calendar) for x in (history, other))
+    first, second = (corrector(x, base, observed, context) for x in (history, other))
     torch.testing.assert_close(first, second, rtol=0, atol=0)
 
 
@@ -95,4 +97,78 @@ def test_every_parameter_gets_a_gradient():
 
 def test_a_config_survives_plain_values():
     config = make().config
-    assert CorrectorConfig(**config.to_dict()) == config
+    assert CorrectorConfig(**asdict(config)) == config
+
+
+# Lengths
+
+
+@pytest.mark.parametrize("horizon", [12, 24, 36, 60])
+def test_a_long_forecast_begins_like_a_short_one(horizon):
+    """Those of 36 and 60 steps are longer than the 24 it was made for."""
+    corrector = trained(make(horizon=24))
+    history, _, observed, _ = inputs(corrector)
+    base, context = torch.randn(3, 72), torch.randn(3, 4 + 6, 3)
+    whole = corrector(history, base, observed, context)
+    part = corrector(history, base[:, :horizon], observed, context[:, : 4 + horizon // 12])
+    torch.testing.assert_close(part, whole[:, :horizon], rtol=1e-5, atol=1e-6)
+
+
+def test_steps_beyond_its_positions_still_see_the_base():
+    corrector = trained(make(horizon=12))
+    history, _, observed, _ = inputs(corrector)
+    base, context = torch.randn(3, 48), torch.randn(3, 4 + 4, 3)
+    changed = base.clone()
+    changed[:, 36:] += 1
+    first, second = (corrector(history, x, observed, context) for x in (base, changed))
+    torch.testing.assert_close(first[:, :36], second[:, :36], rtol=0, atol=0)
+    assert (first[:, 36:] != second[:, 36:]).any()
+
+
+def test_an_unseen_history_is_as_good_as_none():
+    corrector = trained(make())
+    history, base, observed, context = inputs(corrector)
+    observed[:, :24] = False
+    masked = corrector(history, base, observed, context)
+    short = corrector(history[:, 24:], base, observed[:, 24:], context[:, 2:])
+    torch.testing.assert_close(masked, short, rtol=1e-5, atol=1e-6)
+
+
+# Starting from another one
+
+
+@pytest.mark.parametrize("horizon", [12, 30, 60])
+def test_it_starts_as_the_corrector_that_it_starts_from(horizon):
+    """Context features are new to it, and change nothing before training."""
+    other, own = trained(make(n_context=0)), make(horizon=horizon)
+    own.start_from(other)
+    history, base, observed, context = inputs(own)
+    torch.testing.assert_close(
+        own(history, base, observed, context),
+        other(history, base, observed, context[..., :0]),
+        rtol=1e-5,
+        atol=1e-6,
+    )
+
+
+def test_training_what_started_from_another_leaves_that_alone():
+    other, own = trained(make(n_context=0)), make()
+    before = {name: x.clone() for name, x in other.state_dict().items()}
+    own.start_from(other)
+    with torch.no_grad():
+        for parameter in own.parameters():
+            parameter.add_(1)
+    assert all(torch.equal(before[name], x) for name, x in other.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("changed", "same"),
+    [
+        ({"horizon": 60, "n_context": 0}, True),
+        ({"dropout": 0.5}, True),
+        ({"n_layers": 3}, False),
+    ],
+    ids=str,
+)
+def test_shape_is_what_the_weights_of_two_correctors_must_share(changed, same):
+    assert (make(**changed).config.shape == make().config.shape) == same

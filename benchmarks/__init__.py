@@ -1,0 +1,1 @@
+"""Benchmarks against other methods; not part of the wheel."""

@@ -1,0 +1,46 @@
+"""Results as tables between two marks of a page, and as plots beside it."""
+
+from pathlib import Path
+
+from benchmarks.forecast.plots import plot_ahead, plot_relative
+from benchmarks.forecast.results import Results, succeeded
+from benchmarks.forecast.tables import tables
+
+_PAGE = "accuracy.md"
+BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+
+_PLOTS = """![MSE of each method over that of RLinear](images/accuracy.png)
+
+![MSE against the step ahead](images/horizons.png)"""
+
+
+def write_report(results: Results, docs: Path) -> None:
+    """Rewrite what stands between the marks of ``accuracy.md``, and the plots in ``images``.
+
+    Parameters
+    ----------
+    results : sequence of dict
+        Lines of results, failed cells among them.
+    docs : Path
+        Folder of the page.
+
+    Raises
+    ------
+    ValueError
+        If there is no result, or the page lacks the marks between which the tables stand.
+    """
+    good = succeeded(results)
+    if not good:
+        raise ValueError("the results hold no cell that succeeded; run the benchmark first")
+    page = docs / _PAGE
+    text = page.read_text(encoding="utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise ValueError(f"{page} must hold the lines {BEGIN} and {END} once each")
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    images = docs / "images"
+    images.mkdir(exist_ok=True)
+    plot_relative(good, images / "accuracy.png")
+    plot_ahead(good, images / "horizons.png")
+    body = f"{_PLOTS}\n\n{tables(results)}"
+    page.write_text(f"{before}{BEGIN}\n\n{body}\n\n{END}{after}", encoding="utf-8")

@@ -1,0 +1,140 @@
+"""Train the corrector that comes with the package.
+
+    python tools/pretrain.py --out tsmamba/forecast/weights/corrector.safetensors
+
+It needs the data sets of the pool (``TSMAMBA_DATA`` or a download) and some minutes on two cores.
+"""
+
+import argparse
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from pool import Member, members
+from torch import Tensor
+
+from tsmamba.data.panel import read_panel
+from tsmamba.data.windows import Windows
+from tsmamba.forecast.base import fit_base
+from tsmamba.forecast.correction import Correction
+from tsmamba.forecast.defaults import plan
+from tsmamba.forecast.network import Corrector, CorrectorConfig
+from tsmamba.forecast.pretrained import save_corrector
+from tsmamba.forecast.source import Source
+from tsmamba.training import Training, train
+
+HORIZON = 720
+HORIZONS = (24, 48, 96, 192, 336, 720)
+_HELD_BACK = 0.15  # the end of every series, for validation
+_MOST_BASE = 20_000
+_MOST_JUDGED = 600
+_LOSS_SCALE_LIMIT = 3.0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A member of the pool with its base fitted and its windows chosen."""
+
+    name: str
+    correction: Correction
+    training: Windows
+    validation: Windows
+
+
+def prepare(member: Member, config: CorrectorConfig) -> Prepared:
+    """Fit the base of a member, out of fold, as `MambaForecaster` does."""
+    panel = read_panel(member.read())
+    sizes = plan(
+        panel,
+        horizon=HORIZON,
+        context_length=None,
+        season_length=member.season,
+        patch_length=config.patch,
+    )
+    source = Source.of(panel, member.season, ())
+    windows = source.store.windows(sizes.context.recent, HORIZON)
+    stride = max(1, len(windows) // _MOST_BASE)
+    while np.gcd(stride, member.season) > 1:
+        stride += 1
+    strided = windows.select(torch.arange(0, len(windows), stride))
+    base = fit_base(source.store, strided, sizes.context, HORIZON)
+    progress = source.store.progress(windows)
+    last = source.store.progress(Windows(windows.origin + HORIZON, windows.series))
+    return Prepared(
+        member.name,
+        Correction(source, sizes.context, base, config),
+        windows.select(last < 1 - _HELD_BACK),
+        windows.select(progress >= 1 - _HELD_BACK).thinned(_MOST_JUDGED),
+    )
+
+
+def loss_of(corrector: torch.nn.Module, one: Prepared, windows: Windows, horizon: int) -> Tensor:
+    """Return the absolute error in the units of the series, near steps first."""
+    batch = one.correction.batch(windows)
+    values, observed = one.correction.store.future(windows, horizon)
+    base, target = batch.base[:, :horizon], batch.level.normalise(values)
+    correction = corrector(batch.history, base, batch.observed, batch.context)
+    weight = batch.level.scale.clamp(max=_LOSS_SCALE_LIMIT) * observed
+    weight = weight * torch.arange(1, horizon + 1) ** -0.25
+    error: Tensor = ((base + correction - target).abs() * weight).sum() / weight.sum().clamp(1e-6)
+    return error
+
+
+@torch.no_grad()
+def gain(corrector: torch.nn.Module, one: Prepared, windows: Windows) -> tuple[float, float]:
+    """Return absolute and squared error as parts of those of the base."""
+    errors = np.zeros((2, 2))
+    for part in windows.batches(256):
+        batch = one.correction.batch(part)
+        values, observed = one.correction.store.future(part, HORIZON)
+        for row, correction in enumerate((0.0, corrector(*batch.inputs))):
+            error = (batch.level.restore(batch.base + correction) - values) * observed
+            errors[row] += float(error.abs().sum()), float(error.square().sum())
+    absolute, squared = errors[1] / errors[0]
+    return float(absolute), float(squared)
+
+
+def pretrain(
+    pool: list[Prepared], config: CorrectorConfig, settings: Training, seed: int
+) -> Corrector:
+    """Train one corrector over the pool, drawing a member for each step."""
+    torch.manual_seed(seed)
+    corrector = Corrector(config)
+    chances = np.sqrt([len(one.training) for one in pool])
+    rng = np.random.default_rng(seed)
+
+    def batch_loss(network: torch.nn.Module) -> Tensor:
+        one = pool[rng.choice(len(pool), p=chances / chances.sum())]
+        pick = torch.randint(len(one.training), (settings.batch_size,))
+        return loss_of(network, one, one.training.select(pick), int(rng.choice(HORIZONS)))
+
+    def validation_error(network: torch.nn.Module) -> float:
+        return float(np.mean([gain(network, one, one.validation.thinned(200))[0] for one in pool]))
+
+    history = train(corrector, settings, batch_loss, validation_error)
+    print("validation", [(step, round(error, 4)) for step, error in history.errors], flush=True)
+    return corrector
+
+
+def main() -> None:
+    """Read the command line, train, save and report."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    began = time.perf_counter()
+    config = CorrectorConfig(history=480, horizon=HORIZON, patch=48, dropout=0.2, odd=True)
+    pool = [prepare(member, config) for member in members(options.seed)]
+    settings = Training(max_steps=options.steps, batch_size=384, lr=2e-3, eval_every=250)
+    corrector = pretrain(pool, config, settings, options.seed)
+    save_corrector(options.out, corrector)
+    gains = {one.name: gain(corrector, one, one.validation) for one in pool}
+    print(json.dumps({"seconds": time.perf_counter() - began, "gains": gains}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""The series of a panel with all that a forecast may know of them, read by windows."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tsmamba.data.clock import Clock
+from tsmamba.data.covariates import Covariates
+from tsmamba.data.panel import Panel
+from tsmamba.data.windows import Windows, WindowStore
+from tsmamba.forecast.effects import Effect, Effects
+
+
+@dataclass(frozen=True)
+class Source:
+    """Values, calendar and covariates of a panel.
+
+    Parameters
+    ----------
+    panel : Panel
+        The series as they are.
+    store : WindowStore
+        Their values without ``effects``, gaps filled.
+    clock : Clock
+        Their calendar.
+    covariates : Covariates, optional
+        Columns beside the values.
+    effects : Effects, optional
+        What covariates that are known ahead explain by themselves.
+    effect : Effect, optional
+        The same, step by step.
+    """
+
+    panel: Panel
+    store: WindowStore
+    clock: Clock
+    season: int
+    covariates: Covariates | None = None
+    effects: Effects | None = None
+    effect: Effect | None = None
+
+    @classmethod
+    def of(
+        cls,
+        panel: Panel,
+        season: int,
+        cycles: tuple[tuple[float, int], ...] | None = None,
+        covariates: Covariates | None = None,
+        effects: Effects | None = None,
+    ) -> "Source":
+        """Prepare a panel.
+
+        Parameters
+        ----------
+        panel, season
+            The series, and their season in steps.
+        cycles : tuple of (float, int), optional
+            Calendar cycles; chosen from the panel by default.
+        covariates, effects
+            As in the class; without covariates there are no effects to take off.
+
+        Returns
+        -------
+        Source
+            One for all series.
+        """
+        values, effect = panel, None
+        if effects is not None and covariates is not None:
+            effect = effects.of(panel, covariates)
+            values = effect.removed(panel)
+        store, clock = WindowStore(values, season), Clock.of(panel, cycles)
+        return cls(panel, store, clock, season, covariates, effects, effect)
+
+    def without(self, effects: Effects | None) -> "Source":
+        """Return the same series with other effects taken off."""
+        return self.of(self.panel, self.season, self.clock.cycles, self.covariates, effects)
+
+    @property
+    def n_context(self) -> int:
+        """Number of context features of a token."""
+        covariates = self.covariates
+        if covariates is None:
+            return self.clock.width
+        return self.clock.width + len(covariates.values[0]) + len(covariates.static[0])
+
+    def context(self, windows: Windows, history: int, ahead: int, patch: int) -> Tensor:
+        """Return what each token may know beside the values.
+
+        Parameters
+        ----------
+        windows : Windows
+            Where, n of them.
+        history, ahead : int
+            Number of tokens before and after the origin.
+        patch : int
+            Steps of a token.
+
+        Returns
+        -------
+        Tensor of shape (n, history + ahead, n_context)
+            Phases of the calendar at the first step; means of covariates over the steps, those
+            that are not known ahead zero after the origin; static covariates.
+        """
+        elapsed = self.store.elapsed(windows)
+        steps = elapsed[:, None] + torch.arange(-history, ahead) * patch
+        parts = [self.clock.features(windows.series, steps)]
+        if self.covariates is not None:
+            tokens = history + ahead
+            rows = self.covariates.window(elapsed, windows.series, -history * patch, tokens * patch)
+            means = rows.view(len(windows), tokens, patch, -1).mean(2)
+            means[:, history:, self.covariates.n_future :] = 0.0
+            static = torch.from_numpy(self.covariates.static)[windows.series]
+            parts += [means, static[:, None].expand(-1, tokens, -1)]
+        return torch.cat(parts, dim=-1)
+
+    def effects_ahead(self, windows: Windows, horizon: int) -> Tensor | float:
+        """Return what the effects add to a forecast, shape (n, H), or zero if there are none."""
+        if self.effect is None:
+            return 0.0
+        return self.effect.ahead(self.store.elapsed(windows), windows.series, horizon)
