@@ -290,9 +290,9 @@ def _to_average(covariates: Covariates, season: int) -> Tensor:
 def _knots(values: np.ndarray) -> np.ndarray:
     """Return the ends of the parts of a column, rising; a single one if it is constant."""
     shares = np.linspace(0, 1, _PARTS + 1)
-    ends: np.ndarray = np.quantile(values, shares, method="nearest")
-    apart: np.ndarray = np.diff(ends, prepend=-np.inf) > _LEAST_RISE
-    return ends[apart]
+    ends = np.quantile(values, shares, method="nearest")
+    rising: np.ndarray = ends[np.diff(ends, prepend=-np.inf) > _LEAST_RISE]
+    return rising
 
 
 class _Pairs(NamedTuple):

@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -16,7 +17,7 @@ from tsmamba.errors import GuidanceWarning, ParameterError
 from tsmamba.forecast.advice import concern
 from tsmamba.forecast.backtest import forecast_ahead, naive_scales
 from tsmamba.forecast.columns import Bands
-from tsmamba.forecast.defaults import Plan, check_parameters, plan
+from tsmamba.forecast.defaults import Plan, check_parameters, choose_season, plan
 from tsmamba.forecast.fitting import Fitting, Recipe
 from tsmamba.forecast.network import CorrectorConfig
 from tsmamba.forecast.presets import AUTO, Preset, get_preset
@@ -207,7 +208,8 @@ class MambaForecaster(RollingOrigins):
         self._fitted = Fitted(
             model=model,
             scaling=Scaling.of(panel),
-            naive_scale=naive_scales(panel, sizes.season),
+            # Of the data's own season, whatever was set: scores of a search must be in one unit.
+            naive_scale=naive_scales(panel, choose_season(panel)),
             history=self._kept(df, panel),
             encoding=encoding,
             kind=frame_kind(df),
@@ -274,60 +276,49 @@ class MambaForecaster(RollingOrigins):
         )
         return to_native(frame, fitted.kind if df is None else frame_kind(df))
 
-    def make_future_frame(self, df: Any = None, *, horizon: int | None = None) -> Any:
-        """List the series and steps that `predict` forecasts, for known covariates to be added.
+    def plot(
+        self,
+        *,
+        future: Any = None,
+        level: Sequence[float] | None = None,
+        truth: Any = None,
+        path: str | Path | None = None,
+    ) -> Any:
+        """Draw the end of the history and what is forecast to follow.
 
         Parameters
         ----------
-        df : frame, optional
-            History that `predict` will start from; the fitted one by default.
-        horizon : int >= 1, optional
-            Steps; ``horizon_`` by default.
+        future, level
+            As in `predict`.
+        truth : frame, optional
+            What came after, drawn over the forecast.
+        path : str or path, optional
+            File to write.
 
         Returns
         -------
-        frame of the type that came in
-            Columns of id and time.
+        matplotlib.figure.Figure
+            See `tsmamba.plotting.plot_forecast`, which draws forecasts of any other rows, too.
 
         Raises
         ------
         NotFittedError
             Before `fit` or `load`.
+        MissingExtraError
+            Without matplotlib.
         """
-        check_is_fitted(self)
-        check_parameters(horizon=horizon)
-        panel, _ = self._known(df)
-        frame = future_frame(panel, horizon or self.horizon_, by_target=False)
-        return to_native(frame, self._fitted.kind if df is None else frame_kind(df))
+        from tsmamba.plotting import plot_forecast
 
-    def update(self, rows: Any) -> "MambaForecaster":
-        """Take in newer rows, so that the next forecast starts after them; nothing is fitted.
-
-        Costs time and memory in proportion to the rows and the context, however long the fitted
-        history was.
-
-        Parameters
-        ----------
-        rows : frame
-            Newer rows of fitted series, or of new ones; rows already known are replaced.
-
-        Returns
-        -------
-        MambaForecaster
-            Itself.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit` or `load`.
-        FrameError
-            If the frame cannot be used; nothing is changed then.
-        """
-        check_is_fitted(self)
-        joined = self._joined(rows)
-        panel, _ = self._known(joined)
-        self._fitted = self._fitted.continued(self._kept(joined, panel))
-        return self
+        forecast = self.predict(future=future, level=level)
+        return plot_forecast(
+            self._fitted.history,
+            forecast,
+            truth=truth,
+            id_col=self.id_col,
+            time_col=self.time_col,
+            target_col=self.target_col,
+            path=path,
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted forecaster to one file, without pickle.

@@ -1,16 +1,19 @@
 """Reading of frames by the settings of a forecaster, common to all that it does with them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from tsmamba.data.covariates import Covariates, Roles
+from tsmamba.data.frame import frame_kind, to_native
 from tsmamba.data.frequency import Frequency
-from tsmamba.data.panel import Panel
+from tsmamba.data.panel import Panel, future_frame
 from tsmamba.forecast.backtest import joined
+from tsmamba.forecast.defaults import check_parameters
 from tsmamba.forecast.inputs import Inputs
 from tsmamba.forecast.saved import Fitted
 
@@ -33,6 +36,61 @@ class FrameReader(BaseEstimator):
     season_length_: int
     freq_: Frequency
     _fitted: Fitted
+
+    def make_future_frame(self, df: Any = None, *, horizon: int | None = None) -> Any:
+        """List the series and steps that `predict` forecasts, for known covariates to be added.
+
+        Parameters
+        ----------
+        df : frame, optional
+            History that `predict` will start from; the fitted one by default.
+        horizon : int >= 1, optional
+            Steps; ``horizon_`` by default.
+
+        Returns
+        -------
+        frame of the type that came in
+            Columns of id and time.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit` or `load`.
+        """
+        check_is_fitted(self)
+        check_parameters(horizon=horizon)
+        panel, _ = self._known(df)
+        frame = future_frame(panel, horizon or self.horizon_, by_target=False)
+        return to_native(frame, self._fitted.kind if df is None else frame_kind(df))
+
+    def update(self, rows: Any) -> Self:
+        """Take in newer rows, so that the next forecast starts after them; nothing is fitted.
+
+        Costs time and memory in proportion to the rows and the context, however long the fitted
+        history was.
+
+        Parameters
+        ----------
+        rows : frame
+            Newer rows of fitted series, or of new ones; rows already known are replaced.
+
+        Returns
+        -------
+        self
+            Itself.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit` or `load`.
+        FrameError
+            If the frame cannot be used; nothing is changed then.
+        """
+        check_is_fitted(self)
+        joined = self._joined(rows)
+        panel, _ = self._known(joined)
+        self._fitted = self._fitted.continued(self._kept(joined, panel))
+        return self
 
     def _inputs(self) -> Inputs:
         """Return the reader of frames."""

@@ -104,7 +104,7 @@ class RollingOrigins(FrameReader):
             Ignored; here for scikit-learn's interface.
         metric : {"mase", "mae", "mse", "rmse", "smape"}, default "mase"
             Error to take, averaged over series. Scaled errors compare with the seasonal naive
-            forecast in the history.
+            forecast in the history, of the season that the data show.
 
         Returns
         -------

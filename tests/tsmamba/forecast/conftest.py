@@ -1,4 +1,6 @@
-"""A small seasonal series and forecasters fitted on it once for all tests of a module."""
+"""Small series, and forecasters of every kind that are quickly fitted on them."""
+
+from datetime import datetime
 
 import numpy as np
 import polars as pl
@@ -7,6 +9,8 @@ import torch
 
 from tsmamba import MambaForecaster, Network, Training
 from tsmamba.forecast.correction import Correction
+from tsmamba.forecast.network import Corrector
+from tsmamba.forecast.pretrained import pretrained_corrector
 from tsmamba_datasets import make_seasonal
 
 HORIZON = 24
@@ -85,13 +89,50 @@ def full(small, train):
 
 
 @pytest.fixture
-def open_gate(monkeypatch):
-    """Let every corrector through, whether it helps or not, so that laws are about it, too."""
+def any_corrector(monkeypatch):
+    """Make the bundled corrector a random one that no gate holds back.
+
+    Laws of forecasts must hold whatever the weights are, and whether they help or not.
+    """
+    torch.manual_seed(0)
+    corrector = Corrector(pretrained_corrector().config)
+    torch.nn.init.normal_(corrector.head.weight, std=0.1)
+    corrector.eval().requires_grad_(False)
+    monkeypatch.setattr("tsmamba.forecast.estimator.pretrained_corrector", lambda: corrector)
 
     def gate(correction, corrector, windows):
         return torch.ones(correction.horizon), 1.0, 0.5
 
     monkeypatch.setattr(Correction, "gate", gate)
+
+
+@pytest.fixture(scope="session")
+def shop():
+    """Two hourly series with covariates of each role, of which heat and days off explain much."""
+
+    def series(key, length, seed):
+        rng = np.random.default_rng(seed)
+        heat = rng.normal(size=length)
+        for step in range(1, length):
+            heat[step] += 0.9 * heat[step - 1]
+        heat /= 2.3
+        sky = np.repeat(rng.choice(["blue", "grey", "dark"], length // 24 + 1), 24)[:length]
+        hours = pl.datetime_range(datetime(2024, 1, 1), datetime(2025, 1, 1), "1h", eager=True)
+        y = 2 * np.sin(2 * np.pi * np.arange(length) / 24) + 1.5 * np.abs(heat) - 1.2 * (sky == "dark")
+        return pl.DataFrame(
+            {
+                "unique_id": [key] * length,
+                "ds": hours.head(length),
+                "y": 100 + 10 * (y + 0.3 * rng.normal(size=length)),
+                "heat": heat,
+                "sky": sky,
+                "noise": rng.normal(size=length),
+                "flow": rng.normal(size=length),
+                "site": [f"north {key}"] * length,
+            }
+        )
+
+    return pl.concat([series("a", 1_000, 0), series("b", 800, 1)])
 
 
 @pytest.fixture(scope="session")

@@ -228,7 +228,7 @@ def test_a_series_shorter_than_the_context_is_forecast(base, hourly):
 
 @pytest.mark.parametrize("length", [5, 6, 8, 12])
 def test_the_shortest_series_are_forecast(forecast, length):
-    out = MambaForecaster().fit(weekly(days(length))).predict()
+    out = MambaForecaster(mode="base").fit(weekly(days(length))).predict()
     assert out[POINT].is_finite().all()
 
 
@@ -279,8 +279,8 @@ def test_unsorted_rows_are_sorted_with_one_warning(base):
 
 def test_the_calendar_is_used_where_there_is_one(small, seasonal):
     history = seasonal.filter(pl.int_range(pl.len()).over("unique_id") < 700)
-    assert small().fit(history)._model.cycles
-    assert not small(calendar=False).fit(history)._model.cycles
+    assert small().fit(history)._fitted.model.cycles
+    assert not small(calendar=False).fit(history)._fitted.model.cycles
 
 
 def test_the_frequency_may_be_given(base):

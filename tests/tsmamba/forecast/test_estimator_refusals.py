@@ -9,7 +9,7 @@ from polars.testing import assert_frame_equal
 from safetensors.torch import save_file
 from sklearn.exceptions import NotFittedError
 
-from tsmamba import MambaForecaster, Training
+from tsmamba import MambaForecaster, Network, Training
 from tsmamba.errors import (
     FrameError,
     FrequencyError,
@@ -155,13 +155,14 @@ PARAMETERS = [
     *[({"horizon": x}, "horizon=") for x in (0, -3, 1.5, True, "a", [1])],
     *[({"context_length": x}, "context_length=") for x in (0, 2.5, "8192")],
     ({"season_length": 0}, "season_length=0"),
-    ({"patch_length": -1}, "patch_length=-1"),
-    ({"d_model": 0}, "d_model=0"),
-    ({"n_layers": 1.0}, r"n_layers=1\.0"),
-    ({"d_state": "x"}, "d_state='x'"),
-    ({"mode": "fastest"}, "mode='fastest'; pass one of 'full', 'base'"),
+    ({"network": Network(patch_length=-1)}, "patch_length=-1"),
+    ({"network": Network(d_model=0)}, "d_model=0; pass a whole number of at least 1"),
+    ({"network": {"d_model": 8}}, r"network=\{'d_model': 8\}; pass a tsmamba\.Network or None"),
+    ({"network": Network}, r"pass a tsmamba\.Network or None"),
+    ({"mode": "fastest"}, "mode='fastest'; pass one of 'fast', 'full', 'base'"),
     ({"mode": None}, "mode=None"),
-    *[({"dropout": x}, "dropout=") for x in (1, -0.1, float("nan"), "a", None)],
+    ({"preset": "enrgy"}, "preset='enrgy'; pass one of .*; did you mean 'energy'"),
+    ({"preset": None}, "preset=None"),
     ({"quantiles": [0.1, 1.5]}, r"quantiles=\[0\.1, 1\.5\] holds 1\.5"),
     ({"quantiles": [0]}, "strictly between 0 and 1"),
     ({"training": {"lr": 1}}, r"training=\{'lr': 1\}; pass a tsmamba\.Training or None"),
@@ -210,7 +211,7 @@ def test_unknown_names_are_refused_by_the_constructor():
 @pytest.mark.parametrize("val_size", [-1, 1.5, True, "a"])
 def test_a_validation_size_out_of_range_is_refused(val_size):
     with pytest.raises(ParameterError, match=r"val_size=.*; pass a whole number of at least 0"):
-        MambaForecaster(7).fit(two(), val_size=val_size)
+        MambaForecaster(7, mode="base").fit(two(), val_size=val_size)
 
 
 @pytest.mark.parametrize("val_size", [50, 60, 10_000])

@@ -231,6 +231,11 @@ def test_a_grid_search_judges_each_candidate_on_each_split(base, panel, cv, kind
     np.testing.assert_allclose(np.asarray(search.predict(frame)[POINT]), expected[POINT], rtol=1e-4)
 
 
+def test_the_score_does_not_depend_on_the_season_that_is_set(base, train, test):
+    one, other = (base(season_length=season).fit(train).score(test) for season in (12, 24))
+    assert one == pytest.approx(other, rel=0.05)
+
+
 def test_a_grid_search_reaches_the_knobs_of_training(small, seasonal, cv):
     forecaster = small(training=None)
     grid = {"training__max_steps": [1, 4], "training__lr": [1e-2]}
