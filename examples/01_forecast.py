@@ -35,6 +35,7 @@ if quick:
 forecaster = MambaForecaster(
     horizon=HORIZON,
     context_length=CONTEXT,
+    mode="full",
     training=Training(max_steps=5) if quick else None,
     random_state=0,
     verbose=1,

@@ -27,9 +27,9 @@ scale = naive_scale(train["y"], WEEK)
 
 # %% A trial is a fit before the scored days, of a few seconds at most.
 def score(settings: dict, df: pl.DataFrame, days: int) -> float:
-    forecaster = MambaForecaster(
-        horizon=HORIZON, training=Training(max_time=1 if quick else 3), random_state=0
-    ).set_params(**settings)
+    training = Training(max_time=1 if quick else 3)
+    forecaster = MambaForecaster(horizon=HORIZON, mode="full", training=training, random_state=0)
+    forecaster.set_params(**settings)
     result = forecaster.cross_validation(df, n_windows=days)
     return mase(result["y"], result["MambaForecaster"], scale)
 

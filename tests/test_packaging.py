@@ -14,7 +14,17 @@ import tsmamba_kernels
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tsmamba", "tsmamba_datasets", "tsmamba_kernels")
-LAZY = ("matplotlib", "mlflow", "pandas", "pooch", "pyarrow", "triton")
+LAZY = (
+    "lightning",
+    "matplotlib",
+    "mlflow",
+    "optuna",
+    "pandas",
+    "pooch",
+    "pyarrow",
+    "pytorch_forecasting",
+    "triton",
+)
 IMPORT_SECONDS = 60.0
 
 

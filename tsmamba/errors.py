@@ -13,7 +13,8 @@
         ├── ModelFileError                      a saved model is damaged, altered or too new
         └── MissingExtraError (also ImportError)  an optional dependency is not installed
     UserWarning
-    └── FrameWarning                            a data frame was usable after a repair
+    ├── FrameWarning                            a data frame was usable after a repair
+    └── GuidanceWarning                         a simpler model will do for these data
 
 Each message says what was given, what is accepted and the smallest repair, and names the series
 and the column. A call on an unfitted estimator raises scikit-learn's ``NotFittedError``.
@@ -24,6 +25,7 @@ __all__ = [
     "FrameError",
     "FrameWarning",
     "FrequencyError",
+    "GuidanceWarning",
     "HorizonError",
     "MissingExtraError",
     "ModelFileError",

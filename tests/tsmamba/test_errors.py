@@ -7,6 +7,7 @@ from tsmamba import errors
     ("child", "parents"),
     [
         (errors.FrameError, (errors.TsmambaError, ValueError)),
+        (errors.CovariateError, (errors.FrameError,)),
         (errors.FrequencyError, (errors.FrameError,)),
         (errors.SeriesTooShortError, (errors.FrameError,)),
         (errors.ParameterError, (errors.TsmambaError, ValueError)),
@@ -14,6 +15,7 @@ from tsmamba import errors
         (errors.ModelFileError, (errors.TsmambaError,)),
         (errors.MissingExtraError, (errors.TsmambaError, ImportError)),
         (errors.FrameWarning, (UserWarning,)),
+        (errors.GuidanceWarning, (UserWarning,)),
     ],
 )
 def test_tree_is_the_one_in_the_docstring(child, parents):

@@ -3,12 +3,15 @@
 A forecast is a linear map of the normalised recent window, at full rate, and of means over
 stretches of the far past, the longer the farther. There is no bias: it fits the training years and
 misleads in later ones. What the far past tells about the level does so, too, where it is not held
-back, so its weights bear a penalty that grows with the length of the stretch. The penalty is chosen
-by cross-validation over blocks of time; the folds cost nothing beyond the fit, because the normal
-equations of a fold are a difference of block sums.
+back, so its weights bear a penalty that grows with the length of the stretch.
+
+The penalty draws the map towards a simple forecast: the level, the last value, or the last season,
+which is hard to beat where series are short, alike in nothing, or near a random walk. Penalty and
+simple forecast are chosen for each step ahead by cross-validation over blocks of time; the folds
+cost nothing beyond the fit, because the normal equations of a fold are a difference of block sums.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,8 +29,12 @@ _FULL_STRETCH = 4
 _FAR_POWER = 1.5
 _BATCH = 4096
 N_BLOCKS = 4
-PENALTIES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
-_FALLBACK_PENALTY = 1e-1
+# A stronger pull to the level does well on one block and not on the next; to the others it is
+# harmless.
+_MOST_TO_LEVEL = 0.1
+PENALTIES = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 1.0, 10.0)
+_LEAST_GAIN = 0.01  # of another simple forecast than the level, against luck in the choice
+SIMPLE = ("level", "last value", "last season")
 _LEAST_TO_CHOOSE = 32  # windows
 
 
@@ -79,6 +86,7 @@ class BaseFit(NamedTuple):
     weights: Tensor  # (F, H), fitted on all blocks
     fold_weights: Tensor  # (blocks, F, H): fold b never saw a target of block b
     penalties: Tensor  # (H,)
+    simple: Tensor  # (H,), the simple forecast it is drawn to, by its place in `SIMPLE`
 
     def out_of_fold(self, block: Tensor) -> Callable[[Tensor], Tensor]:
         """Return the map that forecasts each window by the fold without its block, (n,).
@@ -147,10 +155,12 @@ class _NormalEquations:
         total.count = self.count + sign * other.count
         return total
 
-    def solve(self, penalty: float) -> Tensor:
+    def solve(self, penalty: float, drawn_to: Sequence[Tensor]) -> list[Tensor]:
+        """Return the ridge that is drawn to each of some maps, shape (F, H)."""
         strength = penalty * 10 * self.gram.diagonal().mean() + torch.finfo(torch.float64).tiny
         ridge = self.gram + strength * torch.eye(len(self.gram), dtype=torch.float64)
-        return torch.cholesky_solve(self.cross, torch.linalg.cholesky(ridge))
+        factor = torch.linalg.cholesky(ridge)
+        return [torch.cholesky_solve(self.cross + strength * to, factor) for to in drawn_to]
 
     def error(self, weights: Tensor) -> Tensor:
         """Return the weighted squared error of each step, shape (H,)."""
@@ -158,7 +168,9 @@ class _NormalEquations:
         return self.power - 2 * (weights * self.cross).sum(0) + quadratic
 
 
-def fit_base(store: WindowStore, windows: Windows, context: Context, horizon: int) -> BaseFit:
+def fit_base(
+    store: WindowStore, windows: Windows, context: Context, horizon: int, season: int = 1
+) -> BaseFit:
     """Fit the base and its out-of-fold twins.
 
     Parameters
@@ -171,6 +183,8 @@ def fit_base(store: WindowStore, windows: Windows, context: Context, horizon: in
         What the base sees.
     horizon : int
         Steps to forecast, H.
+    season : int, default 1
+        Steps of a season.
 
     Returns
     -------
@@ -194,37 +208,71 @@ def fit_base(store: WindowStore, windows: Windows, context: Context, horizon: in
     inner = blocks[0]
     for block_sums in blocks[1:]:
         inner = inner.plus(block_sums)
-    return _choose_penalty(blocks, inner, inner.plus(straddling))
+    simple = _simple_maps(context, horizon, season)
+    return _choose(blocks, inner, inner.plus(straddling), simple)
 
 
-def _choose_penalty(
-    blocks: list[_NormalEquations], inner: _NormalEquations, total: _NormalEquations
+def _simple_maps(context: Context, horizon: int, season: int) -> list[Tensor]:
+    """Return the maps of the simple forecasts, in the order of `SIMPLE`."""
+    level = torch.zeros(context.n_features, horizon, dtype=torch.float64)
+    maps = [level]
+    for period in (1, season):
+        step = torch.arange(horizon)
+        one = level.clone()
+        if period <= context.recent:
+            one[context.recent - period + step % period, step] = 1.0
+        maps.append(one)
+    return maps
+
+
+def _choose(
+    blocks: list[_NormalEquations],
+    inner: _NormalEquations,
+    total: _NormalEquations,
+    simple: list[Tensor],
 ) -> BaseFit:
-    """Choose the penalty of each step by the error on left-out blocks, and solve with it."""
+    """Choose penalty and simple forecast of each step by the error on left-out blocks."""
     horizon = total.cross.shape[1]
     if sum(block.count > 0 for block in blocks) < 2:  # too short to leave a block out
-        weights = total.solve(_FALLBACK_PENALTY).float()
+        weights = total.solve(_MOST_TO_LEVEL, simple[:1])[0].float()
         # Forecasting the level has seen no target; the errors of the weights would be in-sample.
         unfitted = weights.new_zeros(N_BLOCKS, *weights.shape)
-        return BaseFit(weights, unfitted, torch.full((horizon,), _FALLBACK_PENALTY))
+        penalty = torch.full((horizon,), _MOST_TO_LEVEL)
+        return BaseFit(weights, unfitted, penalty, torch.zeros(horizon, dtype=torch.long))
     # A handful of windows tells no penalty from another; the strongest does the least harm.
-    penalties = PENALTIES if inner.count >= _LEAST_TO_CHOOSE else PENALTIES[-1:]
+    few = inner.count < _LEAST_TO_CHOOSE
+    penalties, drawn_to = ((_MOST_TO_LEVEL,), simple[:1]) if few else (PENALTIES, simple)
     folds = [inner.plus(block, -1) for block in blocks]
-    solutions = torch.stack([torch.stack([f.solve(p) for f in folds]) for p in penalties])
-    errors = torch.stack(
-        [
-            torch.stack([b.error(w) for b, w in zip(blocks, per_fold, strict=True)]).sum(0)
-            for per_fold in solutions
-        ]
-    )  # (penalties, H)
-    best = _smooth(errors).argmin(0)
-    steps = torch.arange(horizon)
-    fold_weights = solutions[best, :, :, steps].permute(1, 2, 0)
-    weights = torch.empty_like(fold_weights[0])
-    for index in best.unique().tolist():
-        weights[:, best == index] = total.solve(penalties[index])[:, best == index]
-    chosen = torch.tensor(penalties)[best]
-    return BaseFit(weights.float().contiguous(), fold_weights.float().contiguous(), chosen)
+    # Solving again for the chosen ones costs less memory than keeping all solutions.
+    errors = torch.zeros(len(penalties), len(drawn_to), horizon, dtype=torch.float64)
+    for number, strength in enumerate(penalties):
+        for block, fold in zip(blocks, folds, strict=True):
+            solved = fold.solve(strength, drawn_to)
+            errors[number] += torch.stack([block.error(weights) for weights in solved])
+    errors[:, 1:] *= 1 + _LEAST_GAIN
+    errors[torch.tensor(penalties, dtype=torch.float64) > _MOST_TO_LEVEL, 0] = torch.inf
+    best = _smooth(errors.flatten(0, 1)).argmin(0)
+    row, column = best // len(drawn_to), best % len(drawn_to)
+    every = torch.stack(
+        [_solved(sums, penalties, drawn_to, row, column) for sums in (total, *folds)]
+    ).float()
+    return BaseFit(every[0].clone(), every[1:].clone(), torch.tensor(penalties)[row], column)
+
+
+def _solved(
+    sums: _NormalEquations,
+    penalties: Sequence[float],
+    drawn_to: Sequence[Tensor],
+    row: Tensor,
+    column: Tensor,
+) -> Tensor:
+    """Return the ridge with its own penalty and simple forecast for each step."""
+    steps = torch.arange(len(row))
+    aim = torch.stack(list(drawn_to))[column, :, steps].T  # (F, H)
+    out = torch.empty_like(aim)
+    for index in row.unique().tolist():
+        out[:, row == index] = sums.solve(penalties[index], [aim])[0][:, row == index]
+    return out
 
 
 def _smooth(errors: Tensor, reach: int = 12) -> Tensor:

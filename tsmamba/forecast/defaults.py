@@ -152,7 +152,7 @@ def plan(
         level=min(2 * recent, context_length),
         stretches=_stretches(context_length, recent),
     )
-    patch = patch_length or _choose_patch(season, horizon)
+    patch = patch_length or _choose_patch(season)
     windows = int((panel.lengths - recent - horizon + 1).clip(min=0).sum())
     stride = _coprime_stride(max(1, windows // _MOST_WINDOWS), season)
     return Plan(season, horizon, context, patch, stride)
@@ -176,8 +176,8 @@ def _stretches(length: int, recent: int) -> tuple[tuple[int, int], ...]:
     return tuple(stretches)
 
 
-def _choose_patch(season: int, horizon: int) -> int:
-    """Return whole seasons or a part of one, near 48 steps and not beyond the horizon."""
+def _choose_patch(season: int) -> int:
+    """Return whole seasons or a part of one, near 48 steps."""
     patch = _DEFAULT_PATCH
     if 1 < season <= _DEFAULT_PATCH:
         patch = season * max(1, _DEFAULT_PATCH // season)
@@ -185,7 +185,7 @@ def _choose_patch(season: int, horizon: int) -> int:
         patch = next(
             (season // k for k in range(2, 12) if not season % k and season // k <= 64), patch
         )
-    return max(1, min(patch, horizon))
+    return patch
 
 
 def _coprime_stride(stride: int, season: int) -> int:

@@ -90,7 +90,8 @@ class MambaForecaster(RollingOrigins):
 
     Examples
     --------
-    >>>     >>> import polars as pl
+    >>> import numpy as np
+    >>> import polars as pl
     >>> t = np.arange(400)
     >>> df = pl.DataFrame({"ds": t, "y": np.sin(2 * np.pi * t / 24)})
     >>> forecaster = MambaForecaster(horizon=24, mode="base").fit(df)
@@ -412,13 +413,13 @@ class MambaForecaster(RollingOrigins):
         return preset
 
     def _plan(self, panel: Panel, preset: Preset) -> Plan:
-        network = self.network or Network(patch_length=preset.patch_length)
+        network = self.network or Network()
         return plan(
             panel,
             horizon=self.horizon,
             context_length=self.context_length,
             season_length=self.season_length or preset.season_length,
-            patch_length=network.patch_length,
+            patch_length=network.patch_length or preset.patch_length,
             most_context=preset.context_length,
         )
 
@@ -431,12 +432,11 @@ class MambaForecaster(RollingOrigins):
         if mode == "fast":
             return Recipe(bundled.config, bundled)
         network = self.network or Network()
-        patch = network.patch_length or bundled.config.patch
-        tokens = max(1, sizes.context.length // patch)
+        tokens = max(1, sizes.context.length // sizes.patch)
         config = CorrectorConfig(
-            history=tokens * patch,
+            history=tokens * sizes.patch,
             horizon=sizes.horizon,
-            patch=patch,
+            patch=sizes.patch,
             n_context=source.n_context,
             d_model=network.d_model,
             n_layers=network.n_layers,

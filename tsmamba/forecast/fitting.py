@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tsmamba.data.windows import Windows
 from tsmamba.errors import SeriesTooShortError
-from tsmamba.forecast.base import BaseFit, Level, blocks_of, features, fit_base
+from tsmamba.forecast.base import SIMPLE, BaseFit, Level, blocks_of, features, fit_base
 from tsmamba.forecast.calibration import Forecaster, calibrate
 from tsmamba.forecast.correction import Correction, Split, assemble, split_windows
 from tsmamba.forecast.defaults import Plan
@@ -109,6 +109,7 @@ class Fitting:
             "training_windows": len(fitted_on),
             "base_seconds": time.perf_counter() - started,
             "penalty": float(base.penalties.median()),
+            "drawn_to": SIMPLE[int(base.simple.mode().values)],
             **effects,
         }
         # A pretrained corrector has seen none of the windows; the folds of the base have seen none
@@ -145,7 +146,7 @@ class Fitting:
         strided = windows.select(torch.arange(0, len(windows), plan.stride))
 
         def fit(source: Source) -> BaseFit:
-            return fit_base(source.store, strided, plan.context, plan.horizon)
+            return fit_base(source.store, strided, plan.context, plan.horizon, plan.season)
 
         base = fit(plain)
         if plain.covariates is None or not plain.covariates.n_future:

@@ -113,7 +113,8 @@ class FrameReader(BaseEstimator):
         """Return the rows that the next forecast needs."""
         most = self.context_length_ + _SEASONS_KEPT * self.season_length_
         begin = np.maximum(panel.lengths - most, 0)
-        return self._inputs().rows(df, panel, begin, panel.lengths)
+        rows = self._inputs().rows(df, panel, begin, panel.lengths)
+        return rows if self.weight_col is None else rows.drop(self.weight_col, strict=False)
 
     def _joined(self, rows: Any) -> pl.DataFrame:
         """Return the fitted history and newer rows, which win where both have a stamp."""

@@ -155,7 +155,8 @@ def test_a_damaged_model_is_one_message(tsmamba_forecast, parquet: Path, tmp_pat
 
 def test_training_stops_by_the_clock(tsmamba_forecast, parquet: Path) -> None:
     done = tsmamba_forecast(
-        parquet, "--horizon", 12, "--context", 96, "--max-time", 0.2, "--seed", 0, "--out", "-"
+        *(parquet, "--mode", "full", "--horizon", 12, "--context", 96),
+        *("--max-time", 0.2, "--seed", 0, "--out", "-"),
     )
     assert csv_of(done).height == 12
 
@@ -186,7 +187,7 @@ def test_a_refusal_is_one_message_and_exit_code_two(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--bad"], ["--mode", "fast"], ["--horizon", "0"], ["--model", "absent.tsm"]]
+    "arguments", [["--bad"], ["--mode", "fastest"], ["--horizon", "0"], ["--model", "absent.tsm"]]
 )
 def test_a_bad_flag_is_exit_code_two(tsmamba_forecast, parquet: Path, arguments: list) -> None:
     assert tsmamba_forecast(parquet, *arguments).exit_code == 2

@@ -10,7 +10,9 @@ HEAVY = ("torch", "numpy", "polars", "sklearn", "matplotlib", "pandas", "pyarrow
 SECONDS = 10.0  # measured at half a second on two cores; a busy machine gets more
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["forecast", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["forecast", "--help"], ["advise", "--help"], ["--version"]]
+)
 def test_help_loads_no_heavy_package(run_python, arguments: list[str]) -> None:
     code = f"""
 import sys
@@ -31,10 +33,9 @@ def test_version_is_that_of_the_package() -> None:
     assert CliRunner().invoke(app, ["--version"]).stdout == f"tsmamba {tsmamba.__version__}\n"
 
 
-def test_both_commands_are_listed() -> None:
-    shown = CliRunner().invoke(app, ["--help"]).stdout
-    assert "forecast" in shown
-    assert "doctor" in shown
+@pytest.mark.parametrize("command", ["advise", "bench", "doctor", "forecast"])
+def test_every_command_is_listed(command: str) -> None:
+    assert f" {command} " in CliRunner().invoke(app, ["--help"]).stdout
 
 
 def test_no_argument_shows_the_help() -> None:

@@ -1,4 +1,5 @@
 import warnings
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal, assert_series_equal
 
 from tsmamba.data.frequency import Frequency
-from tsmamba.data.panel import future_frame, read_panel
+from tsmamba.data.panel import Scaling, future_frame, read_panel
 from tsmamba.errors import FrameWarning
 
 START = datetime(2024, 1, 1)
@@ -201,6 +202,46 @@ def test_known_scaling_is_used_and_unknown_series_get_their_own(long_frame):
     assert new.loc.tolist() == [own.loc[0], old.loc[0]]
     assert new.scale.tolist() == [own.scale[0], old.scale[0]]
     np.testing.assert_allclose(new.restored(1), own.restored(1), rtol=1e-6)
+
+
+def test_a_scaling_is_all_that_is_needed_of_the_old_panel(long_frame):
+    old, frame = read_panel(long_frame({"a": 50, "b": 30})), long_frame({"b": 9, "c": 9, "a": 9})
+    scaling = Scaling.of(old)
+    new, by_panel = (read_panel(frame, scaling=known) for known in (scaling, old))
+    np.testing.assert_array_equal(new.loc, by_panel.loc)
+    np.testing.assert_array_equal(new.scale, by_panel.scale)
+    assert new.loc.tolist() == [old.loc[1], read_panel(frame).loc[1], old.loc[0]]
+
+
+def test_a_scaling_knows_the_targets_of_a_wide_frame(long_frame):
+    frame = long_frame({"a": 9}).with_columns(z=pl.col("y") * 3)
+    old = read_panel(frame, target_col=["y", "z"])
+    new = read_panel(frame.head(4), target_col=["z", "y"], scaling=Scaling.of(old))
+    np.testing.assert_array_equal(new.loc, old.loc[::-1])
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_a_continued_panel_is_that_of_the_longer_frame(long_frame, steps):
+    lengths = {"b": 9, "a": 4}
+    longer = long_frame({key: length + steps for key, length in lengths.items()})
+    rank = pl.int_range(pl.len(), 0, -1).over("unique_id")
+    panel = read_panel(longer.filter(rank > steps))
+    expected = read_panel(longer, scaling=panel)
+    values = np.stack([expected.values[end - steps : end] for end in expected.offsets[1:]])
+    continued = panel.continued(values)
+    np.testing.assert_array_equal(continued.values, expected.values)
+    np.testing.assert_array_equal(continued.offsets, expected.offsets)
+    assert_series_equal(continued.last, expected.last)
+    assert_series_equal(continued.first, expected.first)
+    assert_frame_equal(future_frame(continued, 2), future_frame(expected, 2))
+
+
+def test_continuing_a_panel_leaves_it_as_it_was_and_drops_its_weights(long_frame):
+    panel = read_panel(long_frame({"a": 3}))
+    weighted = replace(panel, weights=np.ones(3, np.float32))
+    assert weighted.continued(np.zeros((1, 2))).weights is None
+    assert panel.lengths.tolist() == [3]
+    assert weighted.weights.tolist() == [1, 1, 1]
 
 
 def test_targets_may_be_absent_where_they_are_not_required(long_frame):

@@ -106,6 +106,19 @@ def any_corrector(monkeypatch):
     monkeypatch.setattr(Correction, "gate", gate)
 
 
+@pytest.fixture
+def any_training(any_corrector, monkeypatch):
+    """Let training end at random weights, not at those of the least error, which may do nothing."""
+    train = Correction.train
+
+    def train_and_shake(correction, corrector, *args):
+        history = train(correction, corrector, *args)
+        torch.nn.init.normal_(corrector.head.weight, std=0.1)
+        return history
+
+    monkeypatch.setattr(Correction, "train", train_and_shake)
+
+
 @pytest.fixture(scope="session")
 def shop():
     """Two hourly series with covariates of each role, of which heat and days off explain much."""
@@ -118,7 +131,11 @@ def shop():
         heat /= 2.3
         sky = np.repeat(rng.choice(["blue", "grey", "dark"], length // 24 + 1), 24)[:length]
         hours = pl.datetime_range(datetime(2024, 1, 1), datetime(2025, 1, 1), "1h", eager=True)
-        y = 2 * np.sin(2 * np.pi * np.arange(length) / 24) + 1.5 * np.abs(heat) - 1.2 * (sky == "dark")
+        y = (
+            2 * np.sin(2 * np.pi * np.arange(length) / 24)
+            + 1.5 * np.abs(heat)
+            - 1.2 * (sky == "dark")
+        )
         return pl.DataFrame(
             {
                 "unique_id": [key] * length,

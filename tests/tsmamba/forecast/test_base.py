@@ -9,8 +9,10 @@ from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.forecast.base import (
     N_BLOCKS,
     PENALTIES,
+    SIMPLE,
     Context,
     Level,
+    _simple_maps,
     _smooth,
     blocks_of,
     features,
@@ -18,6 +20,7 @@ from tsmamba.forecast.base import (
 )
 
 HORIZON = 5
+SEASON = 4
 CONTEXT = Context(length=36, recent=12, level=18, stretches=((4, 2), (8, 2)))
 
 
@@ -28,7 +31,7 @@ def walk(length, seed=0):
 
 def fitted(store, context=CONTEXT, horizon=HORIZON):
     windows = store.windows(context.recent, horizon)
-    return windows, fit_base(store, windows, context, horizon)
+    return windows, fit_base(store, windows, context, horizon, SEASON)
 
 
 @pytest.fixture(scope="module")
@@ -120,22 +123,27 @@ def test_a_block_holds_all_targets_of_its_windows(store):
 # The solution
 
 
-def ridge(store, windows, penalties):
-    """The same weights by scikit-learn."""
+def ridge(store, windows, fit):
+    """The same weights by scikit-learn, with the penalty and the simple forecast of a fit."""
     inputs, level = features(store, windows, CONTEXT)
     targets = level.normalise(store.future(windows, HORIZON)[0]).double().numpy()
     x, weight = inputs.double().numpy(), (level.scale**1.5)[:, 0].double().numpy()
     strength = 10 * np.diag((x.T * weight) @ x).mean()
     columns = []
-    for step, penalty in enumerate(penalties.tolist()):
-        model = Ridge(alpha=penalty * strength, fit_intercept=False, solver="cholesky")
-        columns.append(model.fit(x, targets[:, step], weight).coef_)
+    for step, (penalty, simple) in enumerate(zip(fit.penalties, fit.simple, strict=True)):
+        drawn_to = np.zeros(x.shape[1])
+        if SIMPLE[simple] != "level":
+            period = {"last value": 1, "last season": SEASON}[SIMPLE[simple]]
+            drawn_to[CONTEXT.recent - period + step % period] = 1
+        model = Ridge(alpha=float(penalty) * strength, fit_intercept=False, solver="cholesky")
+        model.fit(x, targets[:, step] - x @ drawn_to, weight)
+        columns.append(model.coef_ + drawn_to)
     return np.stack(columns, axis=1)
 
 
 def test_the_weights_are_those_of_a_weighted_ridge(store):
     windows, fit = fitted(store)
-    expected = ridge(store, windows, fit.penalties)
+    expected = ridge(store, windows, fit)
     np.testing.assert_allclose(fit.weights, expected, rtol=1e-3, atol=1e-4)
 
 
@@ -144,7 +152,7 @@ def test_each_fold_is_the_ridge_without_its_block(store):
     blocks = blocks_of(store, windows, HORIZON)
     for number in range(N_BLOCKS):
         rest = windows.select((blocks >= 0) & (blocks != number))
-        expected = ridge(store, rest, fit.penalties)
+        expected = ridge(store, rest, fit)
         np.testing.assert_allclose(fit.fold_weights[number], expected, rtol=1e-3, atol=1e-4)
 
 
@@ -165,8 +173,10 @@ class Perturbed:
 
 @pytest.mark.parametrize("block", range(N_BLOCKS))
 def test_a_fold_never_saw_a_target_of_its_block(store, monkeypatch, block):
-    # One penalty only: the choice among several is made on all blocks together.
+    # One penalty and one simple forecast: choices are made on all blocks together.
     monkeypatch.setattr("tsmamba.forecast.base.PENALTIES", PENALTIES[:1])
+    level_alone = _simple_maps(CONTEXT, HORIZON, SEASON)[:1]
+    monkeypatch.setattr("tsmamba.forecast.base._simple_maps", lambda *_: level_alone)
     _, before = fitted(store)
     _, after = fitted(Perturbed(store, block))
     moved = (before.fold_weights - after.fold_weights).abs().amax((1, 2))
@@ -197,6 +207,18 @@ def test_missing_targets_do_not_count(make_store):
     few = fit_base(store, kept, CONTEXT, HORIZON)
     wholly = windows.select((windows.origin + 5 <= 300) | (windows.origin >= 300))
     wholly = wholly.select(wholly.origin + 5 < 400)
+    many = fit_base(store, wholly, CONTEXT, HORIZON)
+    torch.testing.assert_close(few.weights, many.weights, rtol=1e-4, atol=1e-5)
+
+
+def test_steps_without_weight_do_not_count(make_panel):
+    panel = make_panel(walk(400))
+    weights = np.where(np.arange(400) < 300, 2.0, 0.0).astype(np.float32)
+    store = WindowStore(replace(panel, weights=weights))
+    windows = store.windows(12, 5)
+    kept = windows.select(windows.origin + 5 <= 300)
+    few = fit_base(WindowStore(panel), kept, CONTEXT, HORIZON)
+    wholly = windows.select((windows.origin + 5 <= 300) | (windows.origin >= 300))
     many = fit_base(store, wholly, CONTEXT, HORIZON)
     torch.testing.assert_close(few.weights, many.weights, rtol=1e-4, atol=1e-5)
 

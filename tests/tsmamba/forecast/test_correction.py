@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from tsmamba.data.windows import Windows
 from tsmamba.forecast.base import N_BLOCKS, Context, blocks_of, fit_base
 from tsmamba.forecast.correction import GATES, Correction, assemble, split_windows
 from tsmamba.forecast.network import Corrector, CorrectorConfig
@@ -10,9 +13,7 @@ from tsmamba.training import Training
 
 HORIZON = 6
 CONTEXT = Context(length=36, recent=24, level=24, stretches=((6, 2),))
-CONFIG = CorrectorConfig(
-    history=36, horizon=HORIZON, patch=6, d_model=8, n_layers=1, d_state=4
-)
+CONFIG = CorrectorConfig(history=36, horizon=HORIZON, patch=6, d_model=8, n_layers=1, d_state=4)
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +74,14 @@ def test_a_batch_is_in_units_of_the_levels(correction):
     torch.testing.assert_close(batch.level.restore(batch.history), store.history(windows, 36))
     assert torch.equal(batch.observed, store.history_observed(windows, 36))
     assert batch.context.shape == (9, 7, 0)
+
+
+def test_a_history_that_the_series_does_not_have_is_marked(correction):
+    windows = Windows(torch.tensor([20]), torch.tensor([0]))
+    batch = assemble(
+        correction.source, windows, CONTEXT, CONFIG, lambda inputs: inputs[:, :HORIZON]
+    )
+    assert batch.observed[0].tolist() == [False] * 16 + [True] * 20
 
 
 def test_the_base_of_a_batch_is_out_of_fold(correction):
@@ -174,6 +183,22 @@ def test_errors_are_counted_by_block_and_step(correction):
     assert counts.sum() == len(split.validation) * HORIZON
     assert errors[-1].max() < 1e-3
     torch.testing.assert_close(errors[2], errors[0] / 2, rtol=1e-3, atol=1e-3)
+
+
+def test_errors_count_by_the_weights(correction):
+    panel = correction.source.panel
+    weights = np.where(np.arange(len(panel.values)) % 2, 3.0, 0.0).astype(np.float32)
+    weighted = Source.of(replace(panel, weights=weights), season=1, cycles=())
+    heavy = replace(correction, source=weighted)
+    windows = correction.store.windows(24, HORIZON).thinned(99)
+    odd = windows.select(windows.origin % 2 == 1)
+    network = Corrector(CONFIG).eval()
+    errors, counts = heavy.errors(network, odd, (1.0,))
+    plain, steps = correction.errors(network, odd, (1.0,))
+    torch.testing.assert_close(errors[..., ::2], 3 * plain[..., ::2])
+    torch.testing.assert_close(counts[..., ::2], 3 * steps[..., ::2])
+    assert not errors[..., 1::2].any()
+    assert not counts[..., 1::2].any()
 
 
 # Training

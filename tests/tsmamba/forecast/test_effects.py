@@ -265,6 +265,17 @@ def test_batches_and_thinning_change_little(frame, monkeypatch):
     assert 0 < share_left(thinned, whole) < 0.05
 
 
+def test_a_pair_across_the_border_of_two_blocks_is_in_neither(frame):
+    panel, covariates, _ = read(frame)
+    pairs = effects_module._pairs(panel, covariates, SEASON, 10_000)
+    assert len(pairs.row) == len(frame) - 2 * SEASON
+    step = torch.where(pairs.row < 1500, pairs.row, pairs.row - 1500)
+    length = torch.where(pairs.row < 1500, 1500, 1200)
+    late, early = (at * 4 // length for at in (step, step - SEASON))
+    assert torch.equal(pairs.block, torch.where(late == early, late, 4))
+    assert (pairs.block == 4).sum() == 2 * 3 * SEASON
+
+
 def test_thinned_pairs_are_even_over_time_and_season(frame):
     panel, covariates, _ = read(frame)
     pairs = effects_module._pairs(panel, covariates, SEASON, 480)
@@ -358,14 +369,15 @@ def test_the_effect_beyond_the_end_is_that_of_a_longer_frame(frame):
 
 
 def test_the_targets_of_a_wide_frame_share_the_effect(frame):
-    wide = frame.with_columns(z=2 * pl.col("y") + 5)
+    late = pl.when(pl.col("unique_id") == "b").then(pl.duration(hours=7)).otherwise(pl.duration())
+    shifted = frame.with_columns(ds=pl.col("ds") + late)
+    wide = shifted.with_columns(z=2 * pl.col("y") + 5)
     panel = read_panel(wide, target_col=["y", "z"])
     covariates, _ = read_covariates(wide, panel, ROLES)
     effect = fit_effects(panel, covariates, SEASON).of(panel, covariates)
     rest = effect.removed(panel)
     np.testing.assert_allclose(rest.values[:1500], rest.values[1500:3000], atol=1e-5)
-    single = effect_of(frame)
-    np.testing.assert_allclose(effect.rows.values[:, 0], single, atol=1e-4)
+    np.testing.assert_allclose(effect.rows.values[:, 0], effect_of(shifted), atol=1e-4)
 
 
 def test_tensors_make_the_same_effects_again(frame):

@@ -52,7 +52,10 @@ def test_a_patient_has_no_calendar_unless_asked_for(train):
 
 
 def test_an_unknown_preset_is_refused_before_the_frame_is_read():
-    for call in (MambaForecaster(preset="shop").fit, MambaForecaster(preset="shop").cross_validation):
+    for call in (
+        MambaForecaster(preset="shop").fit,
+        MambaForecaster(preset="shop").cross_validation,
+    ):
         with pytest.raises(ParameterError, match="preset='shop'; pass one of"):
             call(object())
 

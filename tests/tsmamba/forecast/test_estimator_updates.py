@@ -64,9 +64,7 @@ def test_covariates_are_needed_for_all_steps_of_a_longer_forecast(base, shop):
     ahead = shop.filter(rank <= 48).drop("y")
     out = forecaster.predict(future=ahead, horizon=48)
     step = pl.int_range(pl.len()).over("unique_id")
-    assert_frame_equal(
-        out.filter(step < 24), forecaster.predict(future=ahead), check_exact=True
-    )
+    assert_frame_equal(out.filter(step < 24), forecaster.predict(future=ahead), check_exact=True)
     with pytest.raises(FrameError, match="future lacks 48 of 96 rows"):
         forecaster.predict(future=ahead.filter(step < 24), horizon=48)
     rows = ahead.filter(step < 24).join(out, on=KEYS).with_columns(y=POINT)
@@ -79,7 +77,7 @@ def test_covariates_are_needed_for_all_steps_of_a_longer_forecast(base, shop):
 @pytest.mark.parametrize("horizon", [0, -1, 2.5, True, "24"])
 def test_a_horizon_out_of_range_is_refused(linear, horizon):
     for call in (linear.predict, linear.make_future_frame):
-        with pytest.raises(HorizonError, match="horizon=.*; pass a whole number of at least 1"):
+        with pytest.raises(HorizonError, match=r"horizon=.*; pass a whole number of at least 1"):
             call(horizon=horizon)
 
 
@@ -217,6 +215,28 @@ def test_updates_keep_the_covariates(base, shop):
     assert_frame_equal(out, whole, abs_tol=1e-2)
 
 
+@pytest.mark.parametrize("dtype", [pl.Int64, pl.UInt8, pl.Float32], ids=str)
+def test_newer_rows_keep_their_values_whatever_the_type_of_the_history(base, dtype):
+    rng = np.random.default_rng(0)
+    whole = pl.DataFrame({"ds": range(200), "y": rng.uniform(0, 9, 200).round()})
+    rest = whole.tail(20).with_columns(y=pl.col("y") / 4 - 1)
+    forecaster = base(6).fit(whole.head(180).cast({"y": dtype}))
+    expected = forecaster.predict(whole.head(180).vstack(rest))
+    assert_frame_equal(forecaster.update(rest).predict(), expected, abs_tol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "pyarrow", "lazy"])
+def test_newer_rows_may_be_of_another_kind(base, train, test, seasonal, kind):
+    make = {
+        "pandas": lambda frame: pd.DataFrame(frame.to_dict(as_series=False)),
+        "pyarrow": pl.DataFrame.to_arrow,
+        "lazy": pl.DataFrame.lazy,
+    }[kind]
+    forecaster = base().fit(train).update(make(test))
+    assert_frame_equal(forecaster.predict(), forecaster.predict(seasonal), abs_tol=1e-3)
+    assert forecaster.predict().schema["ds"] == train.schema["ds"]
+
+
 REFUSED = {
     "no target": (lambda rows: rows.drop("y"), "no column 'y', which the model was fitted with"),
     "no ids": (lambda rows: rows.drop("unique_id"), "column 'unique_id'"),
@@ -225,6 +245,11 @@ REFUSED = {
     "between the steps": (
         lambda rows: rows.with_columns(pl.col("ds").dt.offset_by("7m")),
         "no whole number of steps of '1h'",
+    ),
+    "text": (lambda rows: rows.cast({"y": pl.String}), "target column 'y' is of type String"),
+    "in a zone": (
+        lambda rows: rows.with_columns(pl.col("ds").dt.replace_time_zone("Europe/Berlin")),
+        "time column 'ds' is of type .*, stamps with a time zone, and in the history",
     ),
     "no frame": (lambda rows: rows["y"].to_list(), "got list"),
 }

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from tsmamba import MambaForecaster, Network, Training
+from tsmamba.forecast.correction import Correction
 from tsmamba.forecast.defaults import plan
 from tsmamba.forecast.fitting import Fitting, Recipe
 from tsmamba.forecast.network import Corrector, CorrectorConfig
@@ -57,6 +60,57 @@ def test_a_corrector_that_does_not_help_is_left_out(panel):
     assert report["gate"] == 0
     assert report["corrector"] == ("not used: it did not lower the validation error of the base")
     assert report["validation_error"] == report["validation_error_base"]
+
+
+def shaken(**kwargs):
+    """A corrector that does something."""
+    torch.manual_seed(0)
+    corrector = Corrector(replace(CONFIG, **kwargs)).eval()
+    torch.nn.init.normal_(corrector.head.weight, std=0.1)
+    return corrector.requires_grad_(False)
+
+
+def test_a_pretrained_corrector_is_used_as_it_is(panel, monkeypatch):
+    monkeypatch.setattr(Correction, "gate", lambda *_: (torch.ones(HORIZON), 1.0, 0.5))
+    corrector = shaken()
+    model, report = run(panel, Recipe(CONFIG, corrector))
+    assert model.corrector is corrector
+    assert report["steps"] == 0
+    assert "windows_per_second" not in report
+
+
+def test_further_training_leaves_the_pretrained_corrector_as_it_was(panel, monkeypatch):
+    monkeypatch.setattr(Correction, "gate", lambda *_: (torch.ones(HORIZON), 1.0, 0.5))
+    corrector = shaken()
+    before = {name: x.clone() for name, x in corrector.state_dict().items()}
+    settings = Training(max_steps=3, batch_size=8)
+    model, report = run(panel, Recipe(CONFIG, corrector, settings))
+    assert report["steps"] == 3
+    assert model.corrector is not corrector
+    assert all(torch.equal(before[name], x) for name, x in corrector.state_dict().items())
+
+
+def test_a_pretrained_corrector_that_does_not_help_is_left_out(panel):
+    corrector = shaken()
+    torch.nn.init.constant_(corrector.head.bias, 3.0)
+    model, report = run(panel, Recipe(CONFIG, corrector))
+    assert model.corrector is None
+    assert report["validation_error"] == report["validation_error_base"]
+
+
+def test_a_pretrained_corrector_is_judged_on_all_windows_that_the_base_was_fitted_on(panel):
+    seen = []
+
+    def gate(correction, corrector, windows):
+        seen.append(len(windows))
+        return torch.zeros(HORIZON), 1.0, 1.0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Correction, "gate", gate)
+        _, report = run(panel, Recipe(CONFIG, shaken()))
+        run(panel)
+    assert seen[0] == report["training_windows"]
+    assert seen[1] < seen[0] / 4
 
 
 def test_the_report_names_times_sizes_and_backend(panel):

@@ -78,6 +78,14 @@ def test_parts_make_the_same_model(fitted, corrected):
         assert torch.equal(first.quantile(0.3), second.quantile(0.3))
 
 
+def test_parts_hold_the_effects_of_covariates(base, shop):
+    model = base(future_covariates=["heat"]).fit(shop)._fitted.model
+    assert model.effects is not None
+    again = ForecastModel.from_parts(*model.to_parts())
+    tensors = again.effects.tensors()
+    assert all(torch.equal(x, tensors[name]) for name, x in model.effects.tensors().items())
+
+
 def test_a_forecast_keeps_no_graph(fitted, corrected):
     _, panel = fitted
     assert not forecast(corrected, panel)[0].point.requires_grad

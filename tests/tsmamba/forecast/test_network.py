@@ -100,6 +100,19 @@ def test_a_config_survives_plain_values():
     assert CorrectorConfig(**asdict(config)) == config
 
 
+def test_an_odd_corrector_corrects_a_mirrored_window_in_mirror():
+    corrector = trained(make(odd=True))
+    torch.nn.init.normal_(corrector.head.bias)
+    history, base, observed, context = inputs(corrector)
+    one = corrector(history, base, observed, context)
+    torch.testing.assert_close(corrector(-history, -base, observed, context), -one)
+    assert one.abs().max() > 0.1
+    plain = make()
+    plain.load_state_dict(corrector.state_dict())
+    mirrored = plain(-history, -base, observed, context)
+    torch.testing.assert_close(2 * one, plain(history, base, observed, context) - mirrored)
+
+
 # Lengths
 
 

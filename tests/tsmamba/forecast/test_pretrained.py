@@ -53,12 +53,13 @@ def forecasts(make, train, **kwargs):
 def test_training_begins_at_the_bundled_corrector(any_corrector, fast, small, train):
     given, base = forecasts(fast, train)
     assert (given[POINT] - base[POINT]).abs().max() > 0.1
-    begun, _ = forecasts(small, train, network=None, training=Training(max_steps=0))
+    alike = Network(patch_length=pretrained_corrector().config.patch)
+    begun, _ = forecasts(small, train, network=alike, training=Training(max_steps=0))
     # They see histories of unequal lengths; what is far away has faded.
     assert_frame_equal(given.select(POINT), begun.select(POINT), abs_tol=0.05)
 
 
-@pytest.mark.parametrize("network", [Network(d_model=16), Network(patch_length=24)], ids=str)
+@pytest.mark.parametrize("network", [Network(d_model=16), Network(patch_length=7)], ids=str)
 def test_a_network_of_another_shape_begins_at_nothing(any_corrector, small, train, network):
     begun, base = forecasts(small, train, network=network, training=Training(max_steps=0))
     assert_frame_equal(begun.select(POINT), base.select(POINT), abs_tol=1e-4)

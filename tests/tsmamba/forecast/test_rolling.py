@@ -9,6 +9,7 @@ from polars.testing import assert_frame_equal
 from utilsforecast.evaluation import evaluate
 from utilsforecast.losses import mae
 
+from tsmamba.errors import ParameterError
 from tsmamba.metrics import mase, naive_scale
 
 POINT = "MambaForecaster"
@@ -17,9 +18,6 @@ BANDS = [f"{POINT}-lo-90", f"{POINT}-hi-90"]
 
 def values(frame, name=POINT):
     return frame[name].to_numpy()
-
-
-# Judging
 
 
 def test_the_score_is_minus_the_scaled_error_of_rolling_forecasts(linear, train, test):
@@ -42,6 +40,39 @@ def test_the_score_does_not_mind_rows_of_the_history(linear, seasonal, test):
 def test_the_score_of_a_single_series_works_without_ids(base, hourly):
     forecaster = base().fit(hourly.head(350))
     assert -1 < forecaster.score(hourly.tail(50)) < 0
+
+
+METRICS = {
+    "mae": lambda y, f: np.abs(y - f).mean(),
+    "mse": lambda y, f: ((y - f) ** 2).mean(),
+    "rmse": lambda y, f: np.sqrt(((y - f) ** 2).mean()),
+    "smape": lambda y, f: (2 * np.abs(y - f) / (np.abs(y) + np.abs(f))).mean(),
+}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_score_is_minus_the_error_of_the_backtest_averaged_over_series(linear, test, metric):
+    history = linear.cross_validation(
+        pl.concat([linear._fitted.history, test]).sort("unique_id", "ds"),
+        n_windows=2,
+        use_fitted=True,
+    )
+    errors = [METRICS[metric](values(x, "y"), values(x)) for _, x in history.group_by("unique_id")]
+    assert linear.score(test, metric=metric) == pytest.approx(-np.mean(errors), rel=1e-4)
+
+
+def test_an_unknown_metric_is_refused_before_the_frame_is_read(linear):
+    with pytest.raises(ParameterError, match="metric='mape'; pass one of 'mase', 'mae'"):
+        linear.score(object(), metric="mape")
+
+
+def test_scores_of_series_of_unequal_size_are_averaged_not_pooled(base, train, test):
+    """Squared errors of a series of large values outweigh the others no more than it counts."""
+    first = train["unique_id"][0]
+    factor = pl.when(pl.col("unique_id") == first).then(1e3).otherwise(1.0)
+    larger = [x.with_columns(y=pl.col("y") * factor) for x in (train, test)]
+    score = base().fit(larger[0]).score(larger[1])
+    assert score == pytest.approx(base().fit(train).score(test), rel=1e-2)
 
 
 def test_a_score_of_rows_without_values_is_refused(base, hourly):
@@ -104,5 +135,3 @@ def test_a_backtest_goes_to_utilsforecast_as_it_is(base, seasonal):
     expected = out.group_by("unique_id").agg(e=(pl.col("y") - pl.col(POINT)).abs().mean())
     joined = table.join(expected, on="unique_id")
     np.testing.assert_allclose(joined[POINT], joined["e"])
-
-
