@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -122,6 +123,14 @@ def assemble(
     )
 
 
+class Errors(NamedTuple):
+    """Errors of forecasts, summed over the windows of each block of time."""
+
+    absolute: Tensor  # (gates, blocks, H), in units of the standardised series
+    squared: Tensor  # (gates, blocks, H)
+    counts: Tensor  # (blocks, H), weights of the targets, one for each observed one by default
+
+
 @dataclass(frozen=True)
 class Correction:
     """Trains one corrector and judges it, always against base forecasts made out of fold."""
@@ -170,38 +179,28 @@ class Correction:
             return loss
 
         def validation_error(network: nn.Module) -> float:
-            errors, counts = self.errors(network, watched, GATES[-1:])
-            return float(errors.sum() / counts.sum().clamp(min=1))
+            errors = self.errors(network, watched, GATES[-1:])
+            return float(errors.absolute.sum() / errors.counts.sum().clamp(min=1))
 
         return train(corrector, settings, batch_loss, validation_error, on_step)
 
     @torch.no_grad()
-    def errors(
-        self, corrector: nn.Module, windows: Windows, gates: tuple[float, ...]
-    ) -> tuple[Tensor, Tensor]:
-        """Return absolute errors summed over the windows of a block, for each gate.
-
-        Returns
-        -------
-        errors : Tensor of shape (gates, blocks, H)
-            In units of the standardised series.
-        counts : Tensor of shape (blocks, H)
-            Weights of the targets, one for each that is observed by default.
-        """
-        errors = torch.zeros(len(gates), N_BLOCKS, self.horizon)
-        counts = torch.zeros(N_BLOCKS, self.horizon)
+    def errors(self, corrector: nn.Module, windows: Windows, gates: tuple[float, ...]) -> Errors:
+        """Return the errors on some windows for each share of the correction."""
+        shape = len(gates), N_BLOCKS, self.horizon
+        errors = Errors(torch.zeros(shape), torch.zeros(shape), torch.zeros(shape[1:]))
         for part in windows.batches(_BATCH):
             batch = self.batch(part)
             correction = corrector(*batch.inputs)
             values, _ = self.store.future(part, self.horizon)
             counted = self.store.target_weights(part, self.horizon)
             block = blocks_of(self.store, part, self.horizon).clamp(min=0)
-            counts.index_add_(0, block, counted)
+            errors.counts.index_add_(0, block, counted)
             for number, gate in enumerate(gates):
-                forecast = batch.level.restore(batch.base + gate * correction)
-                error = (forecast - values).abs() * counted
-                errors[number].index_add_(0, block, error)
-        return errors, counts
+                away = batch.level.restore(batch.base + gate * correction) - values
+                errors.absolute[number].index_add_(0, block, away.abs() * counted)
+                errors.squared[number].index_add_(0, block, away.square() * counted)
+        return errors
 
     def gate(self, corrector: nn.Module, windows: Windows) -> tuple[Tensor, float, float]:
         """Choose how much of the correction to apply at each step, on windows it never saw.
@@ -209,18 +208,20 @@ class Correction:
         Returns
         -------
         gate : Tensor of shape (H,)
-            From 0 to 1; all zero unless the correction helps in three of four blocks of time.
+            From 0 to 1, of least absolute error among those that do not raise the squared one; all
+            zero unless the correction helps in three of four blocks of time.
         base_error, error : float
             Mean absolute validation error without and with the gated correction.
         """
-        errors, counts = self.errors(corrector, windows.thinned(_MOST_GATE), GATES)
-        total = counts.sum().clamp(min=1)
-        gate = torch.tensor(GATES)[_smoothed(errors.sum(1)).argmin(0)]
-        index = (gate * (len(GATES) - 1)).round().long()
-        gated = errors.gather(0, index.expand(1, N_BLOCKS, -1))[0]  # (blocks, H)
-        present = counts.sum(1) > 0
-        better = (gated.sum(1) < errors[0].sum(1))[present].float().mean()
-        base_error = float(errors[0].sum() / total)
+        errors = self.errors(corrector, windows.thinned(_MOST_GATE), GATES)
+        absolute, squared = _smoothed(errors.absolute.sum(1)), _smoothed(errors.squared.sum(1))
+        index = torch.where(squared <= squared[0], absolute, torch.inf).argmin(0)
+        gate = torch.tensor(GATES)[index]
+        gated = errors.absolute.gather(0, index.expand(1, N_BLOCKS, -1))[0]  # (blocks, H)
+        present = errors.counts.sum(1) > 0
+        better = (gated.sum(1) < errors.absolute[0].sum(1))[present].float().mean()
+        total = errors.counts.sum().clamp(min=1)
+        base_error = float(errors.absolute[0].sum() / total)
         if better < _LEAST_BLOCKS_BETTER:
             return torch.zeros(self.horizon), base_error, base_error
         return gate, base_error, float(gated.sum() / total)

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -7,6 +8,8 @@ from sklearn.linear_model import Ridge
 
 from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.forecast.base import (
+    _LEAST_GAIN,
+    _MOST_TO_LEVEL,
     N_BLOCKS,
     PENALTIES,
     SIMPLE,
@@ -232,20 +235,41 @@ def test_noise_gets_a_heavier_penalty_than_a_clean_signal(make_store):
     assert signal.penalties.max() < noise.penalties.min()
 
 
-def test_the_choice_is_that_of_least_error_on_left_out_blocks(store, monkeypatch):
+def test_the_choice_is_that_of_least_error_on_left_out_blocks(store):
     windows, fit = fitted(store)
-    inputs, level = features(store, windows, CONTEXT)
-    targets = level.normalise(store.future(windows, HORIZON)[0])
     blocks = blocks_of(store, windows, HORIZON)
-    inside = blocks >= 0
-    errors = []
-    for penalty in PENALTIES:
-        monkeypatch.setattr("tsmamba.forecast.base.PENALTIES", (penalty,))
-        _, one = fitted(store)
-        error = (one.out_of_fold(blocks)(inputs) - targets)[inside] ** 2
-        errors.append((error * level.scale[inside] ** 1.5).sum(0))
-    best = _smooth(torch.stack(errors)).argmin(0)
-    torch.testing.assert_close(fit.penalties, torch.tensor(PENALTIES)[best])
+    errors = torch.zeros(len(PENALTIES), len(SIMPLE), HORIZON, dtype=torch.float64)
+    for (row, penalty), column in product(enumerate(PENALTIES), range(len(SIMPLE))):
+        one = fit._replace(
+            penalties=torch.full((HORIZON,), penalty), simple=torch.full((HORIZON,), column)
+        )
+        for number in range(N_BLOCKS):
+            rest = windows.select((blocks >= 0) & (blocks != number))
+            left_out = windows.select(blocks == number)
+            inputs, level = features(store, left_out, CONTEXT)
+            targets = level.normalise(store.future(left_out, HORIZON)[0])
+            away = inputs.double() @ torch.from_numpy(ridge(store, rest, one)) - targets
+            errors[row, column] += (away**2 * level.scale**1.5).sum(0)
+    # The level is preferred, and never with such a penalty that nothing else is left.
+    errors[:, 1:] *= 1 + _LEAST_GAIN
+    errors[torch.tensor(PENALTIES) > _MOST_TO_LEVEL, 0] = torch.inf
+    best = _smooth(errors.flatten(0, 1)).argmin(0)
+    torch.testing.assert_close(fit.penalties, torch.tensor(PENALTIES)[best // len(SIMPLE)])
+    assert fit.simple.tolist() == (best % len(SIMPLE)).tolist()
+
+
+@pytest.mark.parametrize("simple", SIMPLE)
+def test_where_nothing_can_be_learned_a_simple_forecast_is_left(make_store, simple):
+    """Noise around a level, a random walk, and walks at each place of a season."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=1_200)
+    values = {
+        "level": noise,
+        "last value": noise.cumsum(),
+        "last season": noise.reshape(-1, SEASON).cumsum(0).ravel(),
+    }
+    _, fit = fitted(make_store(values[simple]))
+    assert [SIMPLE[column] for column in fit.simple] == [simple] * HORIZON
 
 
 def test_smoothing_keeps_constants_and_the_number_of_steps():

@@ -157,6 +157,23 @@ def test_noise_does_not_open_the_gate(correction):
     assert error == base_error
 
 
+def test_the_gate_stays_closed_where_rare_blunders_outweigh_small_gains(correction):
+    class Wild(Known):
+        def forward(self, history, base, observed, context):
+            out = super().forward(history, base, observed, context)
+            out[::100] += 30.0
+            return out
+
+    store = correction.store
+    split = split_windows(store, store.windows(24, HORIZON), HORIZON)
+    network = Wild(correction, 1.0)
+    errors = correction.errors(network, network.follow(split.validation), GATES)
+    absolute = errors.absolute.sum((1, 2))
+    assert absolute[-1] < absolute[0]
+    got, _, _ = correction.gate(network, network.follow(split.validation))
+    assert (got == 0).all()
+
+
 @pytest.mark.parametrize(("worse", "opens"), [(1, True), (2, False)])
 def test_the_gate_wants_three_of_four_blocks(correction, worse, opens):
     factor = torch.ones(N_BLOCKS, HORIZON)
@@ -178,11 +195,14 @@ def test_errors_are_counted_by_block_and_step(correction):
     store = correction.store
     split = split_windows(store, store.windows(24, HORIZON), HORIZON)
     network = Known(correction, 1.0)
-    errors, counts = correction.errors(network, network.follow(split.validation), GATES)
+    errors, squared, counts = correction.errors(
+        network, network.follow(split.validation), GATES
+    )
     assert errors.shape == (len(GATES), N_BLOCKS, HORIZON)
     assert counts.sum() == len(split.validation) * HORIZON
     assert errors[-1].max() < 1e-3
     torch.testing.assert_close(errors[2], errors[0] / 2, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(squared[2], squared[0] / 4, rtol=1e-3, atol=1e-3)
 
 
 def test_errors_count_by_the_weights(correction):
@@ -193,8 +213,8 @@ def test_errors_count_by_the_weights(correction):
     windows = correction.store.windows(24, HORIZON).thinned(99)
     odd = windows.select(windows.origin % 2 == 1)
     network = Corrector(CONFIG).eval()
-    errors, counts = heavy.errors(network, odd, (1.0,))
-    plain, steps = correction.errors(network, odd, (1.0,))
+    errors, _, counts = heavy.errors(network, odd, (1.0,))
+    plain, _, steps = correction.errors(network, odd, (1.0,))
     torch.testing.assert_close(errors[..., ::2], 3 * plain[..., ::2])
     torch.testing.assert_close(counts[..., ::2], 3 * steps[..., ::2])
     assert not errors[..., 1::2].any()
@@ -219,6 +239,6 @@ def test_training_keeps_the_best_and_reports_every_step(correction):
     assert all(np.isfinite(loss) for _, loss in steps)
     assert [step for step, _ in history.errors] == [0, 2, 4, 6, 8]
     watched = split.validation.thinned(512)
-    errors, counts = correction.errors(corrector, watched, (1.0,))
+    errors, _, counts = correction.errors(corrector, watched, (1.0,))
     kept = float(errors.sum() / counts.sum())
     assert kept == pytest.approx(min(error for _, error in history.errors), rel=1e-5)

@@ -262,6 +262,28 @@ def test_a_long_gap_does_no_harm(forecast):
     np.testing.assert_allclose(forecast(holed)[POINT], forecast(frame)[POINT], atol=1)
 
 
+@pytest.mark.parametrize("missing", ["rows", "values"])
+def test_a_series_that_was_silent_for_long_is_forecast_from_what_it_has(base, missing):
+    frame = weekly(days(600))
+    silent = pl.int_range(pl.len()).is_between(400, 590)
+    if missing == "rows":
+        holed = frame.filter(~silent)
+    else:
+        holed = frame.with_columns(y=pl.when(~silent).then("y"))
+    forecaster = base(7, context_length=28).fit(holed)
+    assert_frame_equal(forecaster.predict(), forecaster.predict(holed), abs_tol=1e-3)
+
+
+def test_a_series_that_fell_silent_is_forecast(base):
+    speaking = weekly(days(600)).with_columns(unique_id=pl.lit("a"))
+    silent = speaking.with_columns(
+        unique_id=pl.lit("b"), y=pl.when(pl.col("ds") < date(2021, 1, 1)).then("y")
+    )
+    frame = pl.concat([speaking, silent])
+    forecaster = base(7, context_length=28).fit(frame)
+    assert_frame_equal(forecaster.predict(), forecaster.predict(frame), abs_tol=1e-3)
+
+
 def test_unsorted_rows_are_sorted_with_one_warning(base):
     frame = weekly(days(90))
     mixed = frame.sample(fraction=1, shuffle=True, seed=0)

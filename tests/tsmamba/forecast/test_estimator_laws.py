@@ -5,6 +5,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from tsmamba.forecast.pretrained import pretrained_corrector
+
 POINT = "MambaForecaster"
 BANDS = [f"{POINT}-lo-90", f"{POINT}-hi-90"]
 KEYS = ["unique_id", "ds"]
@@ -87,3 +89,9 @@ def test_forecasts_of_a_series_know_nothing_of_the_others(make, pair):
 def test_the_kept_history_is_all_that_a_forecast_needs(make, pair):
     forecaster = make().fit(pair)
     assert_frame_equal(forecaster.predict(), forecaster.predict(pair), abs_tol=1e-3)
+
+
+def test_the_kept_history_reaches_as_far_back_as_the_corrector(any_corrector, fast, pair):
+    history = fast().fit(pair)._fitted.history
+    kept = history.group_by("unique_id").len()["len"]
+    assert kept.min() >= pretrained_corrector().config.history
