@@ -94,7 +94,8 @@ def load_model(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any],
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            # A file packs tensors tightly; copies lie where sums have always the same order.
+            tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise ModelFileError(
             f"{name} is not a whole model file ({error}); save the model again or copy it anew"

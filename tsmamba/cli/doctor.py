@@ -16,7 +16,12 @@ from tsmamba import __version__
 app = typer.Typer()
 
 PACKAGES = ("torch", "numpy", "polars", "narwhals", "scikit-learn", "safetensors")
-EXTRAS = {"plot": ("matplotlib",), "datasets": ("pooch",)}
+EXTRAS = {
+    "plot": ("matplotlib",),
+    "datasets": ("pooch",),
+    "pytorch-forecasting": ("pytorch_forecasting",),
+    "tune": ("optuna",),
+}
 
 # Of all that a processor can do, what decides the width of the kernels.
 _RELEVANT = ("sse4_2", "avx", "avx2", "fma", "avx512f", "avx512dq", "avx512vl", "asimd", "sve")

@@ -83,7 +83,7 @@ def place_rows(
     frame = to_polars(df, [*columns.keys, *names]).with_columns(cs.float().fill_nan(None))
     if frame.height:
         check_keys(frame, columns)
-        _check_stamps(frame.get_column(columns.time_col), panel.first)
+        check_stamps(frame.get_column(columns.time_col), panel.first)
     width = len(columns.targets)
     table = pl.DataFrame(
         {_NUMBER: np.arange(len(panel) // width), _FIRST: panel.first.gather_every(width)}
@@ -101,8 +101,19 @@ def place_rows(
     return Placed(frame.drop(_NUMBER, _FIRST).filter(wanted), numbers[wanted], steps[wanted])
 
 
-def _check_stamps(given: pl.Series, known: pl.Series) -> None:
-    """Refuse stamps that a cast would move in time: steps for dates, or another kind of zone."""
+def check_stamps(given: pl.Series, known: pl.Series) -> None:
+    """Refuse stamps that a cast would move in time: steps for dates, or another kind of zone.
+
+    Parameters
+    ----------
+    given, known : polars.Series
+        Stamps of a frame, and those of the history.
+
+    Raises
+    ------
+    FrameError
+        If they are of two kinds.
+    """
     kinds = [_stamp_kind(given.dtype), _stamp_kind(known.dtype)]
     if kinds[0] != kinds[1]:
         raise FrameError(

@@ -11,12 +11,15 @@ from tsmamba.data.checks import SHOWN_COLUMNS, Columns, listing
 from tsmamba.data.covariates import Covariates
 from tsmamba.data.frame import column_names, to_polars
 from tsmamba.data.panel import Panel
+from tsmamba.data.place import check_stamps
 from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.errors import FrameError, ParameterError, SeriesTooShortError
 from tsmamba.forecast.columns import POINT, Bands
 from tsmamba.forecast.model import ForecastModel
 from tsmamba.forecast.source import Source
 from tsmamba.metrics import naive_scale
+
+_ROW = "__row__"
 
 
 def forecast_values(
@@ -226,7 +229,7 @@ def joined(history: pl.DataFrame, rows: Any, columns: Columns) -> pl.DataFrame:
     Raises
     ------
     FrameError
-        If one has the id column and the other does not, or a column is missing.
+        If one has the id column and the other does not, or a column is missing or of another kind.
     """
     present = column_names(rows)
     if (columns.id_col in present) != columns.id_given:
@@ -241,9 +244,22 @@ def joined(history: pl.DataFrame, rows: Any, columns: Columns) -> pl.DataFrame:
             f"the frame has no column {missing[0]!r}, which the model was fitted with; it has "
             f"{listing(present, SHOWN_COLUMNS)}"
         )
-    new = to_polars(rows, history.columns).cast(history.schema, strict=False)
-    both = pl.concat([history, new])
-    return both.unique(columns.keys, keep="last", maintain_order=True).sort(columns.keys)
+    added = to_polars(rows, history.columns)
+    check_stamps(added.get_column(columns.time_col), history.get_column(columns.time_col))
+    for name in history.columns:
+        found = added.schema[name]
+        if history.schema[name].is_numeric() and not (found.is_numeric() or found == pl.Null):
+            part = "target column" if name in columns.targets else "column"
+            raise FrameError(
+                f"{part} {name!r} is of type {found} and was of numbers in the history; cast it to "
+                "numbers"
+            )
+    both = pl.concat([history, added.cast(history.schema, strict=False)])
+    # Series keep the order in which they first came.
+    order = pl.col(_ROW).min().over(columns.id_col) if columns.id_given else pl.lit(0)
+    both = both.with_row_index(_ROW).with_columns(order.alias(_ROW))
+    both = both.unique(columns.keys, keep="last", maintain_order=True)
+    return both.sort(_ROW, columns.time_col).drop(_ROW)
 
 
 def continued(history: Panel, following: Panel, panel: Panel) -> np.ndarray:

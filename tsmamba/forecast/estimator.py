@@ -211,7 +211,7 @@ class MambaForecaster(RollingOrigins):
             scaling=Scaling.of(panel),
             # Of the data's own season, whatever was set: scores of a search must be in one unit.
             naive_scale=naive_scales(panel, choose_season(panel)),
-            history=self._kept(df, panel),
+            history=self._kept(df, panel, model),
             encoding=encoding,
             kind=frame_kind(df),
         )

@@ -191,7 +191,7 @@ class Fitting:
             if pretrained is not None:
                 corrector.start_from(pretrained)
             history = correction.train(corrector, split, training or Training(), on_step)
-        return corrector, {
+        return corrector.requires_grad_(False), {
             "n_parameters": _size(corrector),
             "steps": history.steps,
             "interrupted": history.interrupted,

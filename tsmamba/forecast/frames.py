@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 import polars as pl
+from polars import selectors as cs
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,6 +16,7 @@ from tsmamba.data.panel import Panel, future_frame
 from tsmamba.forecast.backtest import joined
 from tsmamba.forecast.defaults import check_parameters
 from tsmamba.forecast.inputs import Inputs
+from tsmamba.forecast.model import ForecastModel
 from tsmamba.forecast.saved import Fitted
 
 # Gaps are filled from up to so many seasons back, so history keeps them beside the context.
@@ -89,7 +91,7 @@ class FrameReader(BaseEstimator):
         check_is_fitted(self)
         joined = self._joined(rows)
         panel, _ = self._known(joined)
-        self._fitted = self._fitted.continued(self._kept(joined, panel))
+        self._fitted = self._fitted.continued(self._kept(joined, panel, self._fitted.model))
         return self
 
     def _inputs(self) -> Inputs:
@@ -109,11 +111,23 @@ class FrameReader(BaseEstimator):
         covariates, _ = inputs.covariates(frame, panel, fitted.encoding)
         return panel, covariates
 
-    def _kept(self, df: Any, panel: Panel) -> pl.DataFrame:
-        """Return the rows that the next forecast needs."""
-        most = self.context_length_ + _SEASONS_KEPT * self.season_length_
-        begin = np.maximum(panel.lengths - most, 0)
+    def _kept(self, df: Any, panel: Panel, model: ForecastModel) -> pl.DataFrame:
+        """Return the rows that the next forecast needs, the first of them with a value."""
+        corrector = model.corrector
+        seen = max(model.context.length, corrector.config.history if corrector else 0)
+        begin = np.maximum(panel.lengths - seen - _SEASONS_KEPT * self.season_length_, 0)
+        start = panel.offsets[:-1]
+        position = np.where(np.isnan(panel.values), -1, np.arange(len(panel.values)))
+        before = np.maximum.accumulate(position)[np.minimum(start + begin, panel.offsets[1:] - 1)]
+        begin = np.where(before >= start, before - start, begin)
+        width = len(panel.columns.targets)
+        begin = np.repeat(begin.reshape(-1, width).min(1), width)
         rows = self._inputs().rows(df, panel, begin, panel.lengths)
+        # Later rows may bring fractions where there were whole numbers.
+        keys = panel.columns.keys
+        rows = rows.with_columns(
+            (cs.numeric() - cs.by_name(keys, require_all=False)).cast(pl.Float64)
+        )
         return rows if self.weight_col is None else rows.drop(self.weight_col, strict=False)
 
     def _joined(self, rows: Any) -> pl.DataFrame:

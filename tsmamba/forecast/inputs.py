@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from tsmamba.data.covariate_checks import check_roles
 from tsmamba.data.covariates import Covariates, Roles, extend_covariates, read_covariates
 from tsmamba.data.encoding import Encoding
 from tsmamba.data.frame import column_names
@@ -80,10 +81,15 @@ class Inputs:
         return extend_covariates(covariates, panel, self.roles, encoding, future, horizon)
 
     def rows(self, df: Any, panel: Panel, begin: np.ndarray, end: np.ndarray) -> pl.DataFrame:
-        """Return the rows of a frame on stretches of its series, with the columns in use."""
+        """Return the rows of a frame on stretches of its series, with the columns in use.
+
+        They come series by series in order of time, whatever the order in the frame.
+        """
+        check_roles(self.roles.pairs, panel.columns)
         present = set(column_names(df))
         beside = [*self.roles.moving, *self.roles.static]
         if self.weight_col is not None:
             beside.append(self.weight_col)
         names = [*panel.columns.targets, *(name for name in beside if name in present)]
-        return place_rows(df, panel, names, begin, end).frame
+        placed = place_rows(df, panel, names, begin, end)
+        return placed.frame[np.lexsort((placed.steps, placed.numbers))]

@@ -127,6 +127,7 @@ class ForecastModel:
         if "corrector" in settings:
             corrector = Corrector(CorrectorConfig(**settings["corrector"])).eval()
             corrector.load_state_dict(_part(tensors, _CORRECTOR))
+            corrector.requires_grad_(False)
         effects = _part(tensors, _EFFECTS)
         return cls(
             context=_context(settings["context"]),

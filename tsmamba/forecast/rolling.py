@@ -83,11 +83,12 @@ class RollingOrigins(FrameReader):
             horizon = self._plan(panel, preset).horizon
         step = step_size or horizon
         elapsed = backtest.cutoffs(panel, horizon, n_windows, step)
+        rows = self._inputs().rows(df, panel, np.zeros_like(elapsed), panel.lengths)
         frames = []
         for first, count in [(k, 1) for k in range(n_windows)] if refit else [(0, n_windows)]:
             at = elapsed + first * step
-            fitted = self if use_fitted else self._fitted_before(df, panel, at, horizon)
-            frames.append(fitted._backtest(df, panel, at, count, step, bands, base_only))
+            fitted = self if use_fitted else self._fitted_before(rows, panel, at, horizon)
+            frames.append(fitted._backtest(rows, at, count, step, bands, base_only))
         return to_native(pl.concat(frames), frame_kind(df))
 
     def score(self, test: Any, y: None = None, *, metric: str = "mase") -> float:
@@ -128,7 +129,7 @@ class RollingOrigins(FrameReader):
         joined = self._joined(test)
         panel, _ = self._known(joined)
         at = backtest.continued(history, following, panel)
-        frame = self._backtest(joined, panel, at, None, self.horizon_, Bands(()), False)
+        frame = self._backtest(joined, at, None, self.horizon_, Bands(()), False)
         scale = self._fitted.naive_scale if metric == "mase" else None
         return -backtest.series_error(panel, frame, metric, scale)
 
@@ -144,7 +145,6 @@ class RollingOrigins(FrameReader):
     def _backtest(
         self,
         df: Any,
-        panel: Panel,
         elapsed: np.ndarray,
         count: int | None,
         step: int,

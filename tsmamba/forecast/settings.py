@@ -58,6 +58,9 @@ class Network(BaseEstimator):
         --------
         >>> Network(d_model=8).check()
         """
+        for name in ("d_model", "n_layers", "d_state"):
+            if getattr(self, name) is None:
+                raise ParameterError(f"{name}=None; pass a whole number of at least 1")
         check_parameters(
             patch_length=self.patch_length,
             d_model=self.d_model,

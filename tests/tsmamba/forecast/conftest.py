@@ -104,6 +104,7 @@ def any_corrector(monkeypatch):
         return torch.ones(correction.horizon), 1.0, 0.5
 
     monkeypatch.setattr(Correction, "gate", gate)
+    return corrector
 
 
 @pytest.fixture

@@ -195,9 +195,7 @@ def test_errors_are_counted_by_block_and_step(correction):
     store = correction.store
     split = split_windows(store, store.windows(24, HORIZON), HORIZON)
     network = Known(correction, 1.0)
-    errors, squared, counts = correction.errors(
-        network, network.follow(split.validation), GATES
-    )
+    errors, squared, counts = correction.errors(network, network.follow(split.validation), GATES)
     assert errors.shape == (len(GATES), N_BLOCKS, HORIZON)
     assert counts.sum() == len(split.validation) * HORIZON
     assert errors[-1].max() < 1e-3

