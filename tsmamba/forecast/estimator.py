@@ -201,20 +201,21 @@ class MambaForecaster(RollingOrigins):
         steps = recipe.training.steps if recipe.training else 0
         with progress_bar(steps, show=self.verbose > 0) as on_step:
             model, report = fitting.run(on_step)
+        fitted = Fitted(
+            model=model,
+            scaling=Scaling.of(panel),
+            # Of the data's own season, whatever was set: scores of a search must be in one unit.
+            naive_scale=naive_scales(panel, choose_season(panel)),
+            history=self._kept(df, panel, model, sizes.season),
+            encoding=encoding,
+            kind=frame_kind(df),
+        )
         self.horizon_ = sizes.horizon
         self.context_length_ = sizes.context.length
         self.season_length_ = sizes.season
         self.freq_ = panel.freq
         self.report_ = report
-        self._fitted = Fitted(
-            model=model,
-            scaling=Scaling.of(panel),
-            # Of the data's own season, whatever was set: scores of a search must be in one unit.
-            naive_scale=naive_scales(panel, choose_season(panel)),
-            history=self._kept(df, panel, model),
-            encoding=encoding,
-            kind=frame_kind(df),
-        )
+        self._fitted = fitted
         return self
 
     def predict(

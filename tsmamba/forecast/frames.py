@@ -91,7 +91,9 @@ class FrameReader(BaseEstimator):
         check_is_fitted(self)
         joined = self._joined(rows)
         panel, _ = self._known(joined)
-        self._fitted = self._fitted.continued(self._kept(joined, panel, self._fitted.model))
+        self._fitted = self._fitted.continued(
+            self._kept(joined, panel, self._fitted.model, self.season_length_)
+        )
         return self
 
     def _inputs(self) -> Inputs:
@@ -111,11 +113,11 @@ class FrameReader(BaseEstimator):
         covariates, _ = inputs.covariates(frame, panel, fitted.encoding)
         return panel, covariates
 
-    def _kept(self, df: Any, panel: Panel, model: ForecastModel) -> pl.DataFrame:
+    def _kept(self, df: Any, panel: Panel, model: ForecastModel, season: int) -> pl.DataFrame:
         """Return the rows that the next forecast needs, the first of them with a value."""
         corrector = model.corrector
         seen = max(model.context.length, corrector.config.history if corrector else 0)
-        begin = np.maximum(panel.lengths - seen - _SEASONS_KEPT * self.season_length_, 0)
+        begin = np.maximum(panel.lengths - seen - _SEASONS_KEPT * season, 0)
         start = panel.offsets[:-1]
         position = np.where(np.isnan(panel.values), -1, np.arange(len(panel.values)))
         before = np.maximum.accumulate(position)[np.minimum(start + begin, panel.offsets[1:] - 1)]

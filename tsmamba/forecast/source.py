@@ -24,6 +24,8 @@ class Source:
         Their values without ``effects``, gaps filled.
     clock : Clock
         Their calendar.
+    season : int
+        Their season in steps.
     covariates : Covariates, optional
         Columns beside the values.
     effects : Effects, optional
