@@ -41,10 +41,10 @@ def test_a_default_training_is_made_where_one_of_its_parameters_is_set():
 
 
 def test_a_grid_reaches_nested_parameters():
-    for point in ParameterGrid({"training__lr": [0.1, 0.2], "d_model": [8]}):
+    for point in ParameterGrid({"training__lr": [0.1, 0.2], "network__d_model": [8]}):
         forecaster = clone(MambaForecaster()).set_params(**point)
         assert forecaster.training.lr == point["training__lr"]
-        assert forecaster.d_model == 8
+        assert forecaster.network.d_model == 8
 
 
 def test_unknown_parameters_are_refused():
