@@ -315,9 +315,9 @@ def _expect(verdict: str, facts: Facts) -> tuple[str, ...]:
         "mamba": "An error up to some percent below that of the linear base, which is strong "
         "itself; report_ tells what was gained.",
     }[verdict]
-    effort = "A linear base fitted in 0.5 to 10 seconds on one core"
+    effort = "A fit of 0.5 to 15 seconds"
     if verdict == "mamba":
-        effort += ", a corrector trained in half a minute to some minutes"
+        effort += ", with mode='full' of half a minute to some minutes"
     return accuracy, f"{effort}; {facts.memory_estimate / 1e9:.1f} GB of memory."
 
 
