@@ -19,7 +19,7 @@ from torch import Tensor
 from tsmamba.data.panel import read_panel
 from tsmamba.data.windows import Windows
 from tsmamba.forecast.base import fit_base
-from tsmamba.forecast.correction import Correction
+from tsmamba.forecast.correction import LOSS_SCALE_LIMIT, Correction
 from tsmamba.forecast.defaults import plan
 from tsmamba.forecast.network import Corrector, CorrectorConfig
 from tsmamba.forecast.pretrained import save_corrector
@@ -29,9 +29,7 @@ from tsmamba.training import Training, train
 HORIZON = 720
 HORIZONS = (24, 48, 96, 192, 336, 720)
 _HELD_BACK = 0.15  # the end of every series, for validation
-_MOST_BASE = 20_000
 _MOST_JUDGED = 600
-_LOSS_SCALE_LIMIT = 3.0
 
 
 @dataclass(frozen=True)
@@ -56,11 +54,8 @@ def prepare(member: Member, config: CorrectorConfig) -> Prepared:
     )
     source = Source.of(panel, member.season, ())
     windows = source.store.windows(sizes.context.recent, HORIZON)
-    stride = max(1, len(windows) // _MOST_BASE)
-    while np.gcd(stride, member.season) > 1:
-        stride += 1
-    strided = windows.select(torch.arange(0, len(windows), stride))
-    base = fit_base(source.store, strided, sizes.context, HORIZON)
+    strided = windows.select(torch.arange(0, len(windows), sizes.stride))
+    base = fit_base(source.store, strided, sizes.context, HORIZON, sizes.season)
     progress = source.store.progress(windows)
     last = source.store.progress(Windows(windows.origin + HORIZON, windows.series))
     return Prepared(
@@ -77,24 +72,17 @@ def loss_of(corrector: torch.nn.Module, one: Prepared, windows: Windows, horizon
     values, observed = one.correction.store.future(windows, horizon)
     base, target = batch.base[:, :horizon], batch.level.normalise(values)
     correction = corrector(batch.history, base, batch.observed, batch.context)
-    weight = batch.level.scale.clamp(max=_LOSS_SCALE_LIMIT) * observed
+    weight = batch.level.scale.clamp(max=LOSS_SCALE_LIMIT) * observed
     weight = weight * torch.arange(1, horizon + 1) ** -0.25
     error: Tensor = ((base + correction - target).abs() * weight).sum() / weight.sum().clamp(1e-6)
     return error
 
 
-@torch.no_grad()
 def gain(corrector: torch.nn.Module, one: Prepared, windows: Windows) -> tuple[float, float]:
     """Return absolute and squared error as parts of those of the base."""
-    errors = np.zeros((2, 2))
-    for part in windows.batches(256):
-        batch = one.correction.batch(part)
-        values, observed = one.correction.store.future(part, HORIZON)
-        for row, correction in enumerate((0.0, corrector(*batch.inputs))):
-            error = (batch.level.restore(batch.base + correction) - values) * observed
-            errors[row] += float(error.abs().sum()), float(error.square().sum())
-    absolute, squared = errors[1] / errors[0]
-    return float(absolute), float(squared)
+    errors = one.correction.errors(corrector, windows, (0.0, 1.0))
+    absolute, squared = errors.absolute.sum((1, 2)), errors.squared.sum((1, 2))
+    return float(absolute[1] / absolute[0]), float(squared[1] / squared[0])
 
 
 def pretrain(

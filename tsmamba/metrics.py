@@ -62,8 +62,30 @@ def naive_scale(y: ArrayLike, season: int) -> float:
     differences = differences[~np.isnan(differences)]
     scale = float(differences.mean()) if differences.size else 0.0
     largest = float(np.nanmax(np.abs(values))) if differences.size else 0.0
-    # Below this a difference is rounding of values that were stored in single precision.
-    return max(scale, float(np.finfo(np.float32).eps) * (largest or 1.0))
+    return float(least_scale(np.array(scale), np.array(largest)))
+
+
+def least_scale(scale: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """Lift scales that are mere rounding of values that were stored in single precision.
+
+    Parameters
+    ----------
+    scale, largest : ndarray
+        Mean absolute differences, and greatest absolute values.
+
+    Returns
+    -------
+    ndarray
+        Above 0.
+
+    Examples
+    --------
+    >>> bool(least_scale(np.zeros(1), np.array([8.0]))[0] > 0)
+    True
+    """
+    least = np.finfo(np.float32).eps * np.where(largest > 0, largest, 1.0)
+    lifted: np.ndarray = np.maximum(scale, least)
+    return lifted
 
 
 def coverage(y: ArrayLike, low: ArrayLike, high: ArrayLike) -> float:

@@ -17,7 +17,7 @@ from tsmamba.errors import FrameError, ParameterError, SeriesTooShortError
 from tsmamba.forecast.columns import POINT, Bands
 from tsmamba.forecast.model import ForecastModel
 from tsmamba.forecast.source import Source
-from tsmamba.metrics import naive_scale
+from tsmamba.metrics import least_scale
 
 _ROW = "__row__"
 
@@ -312,7 +312,7 @@ def _last_of(history: Panel, panel: Panel) -> pl.Series:
 
 
 def naive_scales(panel: Panel, season: int) -> pl.DataFrame:
-    """Return what errors of each series are scaled by: those of the seasonal naive forecast.
+    """Return what errors of each series are scaled by: `naive_scale` of all series at once.
 
     Parameters
     ----------
@@ -326,7 +326,18 @@ def naive_scales(panel: Panel, season: int) -> pl.DataFrame:
     polars.DataFrame
         Columns id, target, scale.
     """
-    scales = [naive_scale(panel.restored(series), season) for series in range(len(panel))]
+    lengths, start = panel.lengths, panel.offsets[:-1]
+    series = np.repeat(np.arange(len(panel)), lengths)
+    values = panel.values * panel.scale[series] + panel.loc[series]
+    lag = np.where(lengths > season, season, 1)[series]
+    step = np.arange(len(values))
+    known = step - lag >= start[series]
+    away = np.abs(values[step[known]] - values[(step - lag)[known]])
+    of, seen = series[known], ~np.isnan(away)
+    total = np.bincount(of[seen], away[seen], minlength=len(panel))
+    count = np.bincount(of[seen], minlength=len(panel))
+    largest = np.where(count > 0, np.fmax.reduceat(np.abs(values), start), 0.0)
+    scales = least_scale(total / np.maximum(count, 1), largest)
     return pl.DataFrame({"id": panel.ids, "target": panel.targets, "scale": scales})
 
 

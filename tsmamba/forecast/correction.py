@@ -20,7 +20,7 @@ _HORIZONS_IN_PART = 3
 _MOST_VALIDATION = 512
 _MOST_GATE = 2048
 _BATCH = 256
-_LOSS_SCALE_LIMIT = 3.0
+LOSS_SCALE_LIMIT = 3.0
 GATES = (0.0, 0.25, 0.5, 0.75, 1.0)
 _LEAST_BLOCKS_BETTER = 0.75
 
@@ -173,7 +173,7 @@ class Correction:
             values, _ = self.store.future(windows, self.horizon)
             counted = self.store.target_weights(windows, self.horizon)
             forecast = batch.base + network(*batch.inputs)
-            weight = batch.level.scale.clamp(max=_LOSS_SCALE_LIMIT) * counted
+            weight = batch.level.scale.clamp(max=LOSS_SCALE_LIMIT) * counted
             error = (forecast - batch.level.normalise(values)).abs() * weight
             loss: Tensor = error.sum() / counted.sum().clamp(min=torch.finfo().tiny)
             return loss

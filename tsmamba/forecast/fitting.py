@@ -225,7 +225,8 @@ def _base_error(source: Source, plan: Plan, base: BaseFit, windows: Windows) -> 
     total, count = 0.0, 0.0
     for part in windows.batches(_MOST_JUDGED):
         normalised, level = forecast(part)
-        values, observed = source.store.future(part, plan.horizon)
-        total += float(((level.restore(normalised) - values).abs() * observed).sum())
-        count += float(observed.sum())
-    return total / max(count, 1.0)
+        values, _ = source.store.future(part, plan.horizon)
+        counted = source.store.target_weights(part, plan.horizon)
+        total += float(((level.restore(normalised) - values).abs() * counted).sum())
+        count += float(counted.sum())
+    return total / max(count, torch.finfo().tiny)

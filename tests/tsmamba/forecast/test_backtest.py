@@ -142,6 +142,21 @@ def test_ids_on_one_side_only_are_refused(fitted, given):
         joined(frames[fitted], frames[given], columns)
 
 
+@pytest.mark.parametrize("season", [1, 2, 7, 30])
+def test_scales_of_all_series_are_those_of_each(season):
+    rng = np.random.default_rng(season)
+    gaps = rng.normal(size=40)
+    gaps[::3] = np.nan
+    columns = {"a": rng.normal(size=25) * 1e4, "b": gaps, "c": np.full(9, 3.0), "d": np.ones(1)}
+    frame = pl.concat(
+        pl.DataFrame({"unique_id": key, "ds": np.arange(len(y)), "y": y})
+        for key, y in columns.items()
+    )
+    panel = read_panel(frame)
+    expected = [naive_scale(panel.restored(number), season) for number in range(len(panel))]
+    np.testing.assert_allclose(naive_scales(panel, season)["scale"], expected, rtol=1e-6)
+
+
 def error_of(panel, metric):
     """Return an error of forecasts of 4 from two origins on, and values and scales by series."""
     windows = origins(WindowStore(panel), np.array([18, 9]), 3)
