@@ -18,9 +18,9 @@ from torch import Tensor
 
 from tsmamba.data.panel import read_panel
 from tsmamba.data.windows import Windows
-from tsmamba.forecast.base import fit_base
 from tsmamba.forecast.correction import LOSS_SCALE_LIMIT, Correction
 from tsmamba.forecast.defaults import plan
+from tsmamba.forecast.linear import fit_linear_base
 from tsmamba.forecast.network import Corrector, CorrectorConfig
 from tsmamba.forecast.pretrained import save_corrector
 from tsmamba.forecast.source import Source
@@ -55,7 +55,7 @@ def prepare(member: Member, config: CorrectorConfig) -> Prepared:
     source = Source.of(panel, member.season, ())
     windows = source.store.windows(sizes.context.recent, HORIZON)
     strided = windows.select(torch.arange(0, len(windows), sizes.stride))
-    base = fit_base(source.store, strided, sizes.context, HORIZON, sizes.season)
+    base = fit_linear_base(source.store, strided, sizes.context, HORIZON, sizes.season)
     progress = source.store.progress(windows)
     last = source.store.progress(Windows(windows.origin + HORIZON, windows.series))
     return Prepared(

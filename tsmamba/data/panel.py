@@ -45,6 +45,9 @@ class Panel:
         The step of time.
     columns : Columns
         Names of the user's columns.
+    numbers : ndarray of shape (S,), int64
+        Number of each series in the scaling that the panel was read with, -1 where it is not in
+        there; without one, the series are numbered as they come.
     weights : ndarray of shape (total,), float32, optional
         Weight of every step, 0 where the user's frame has no row; `read_weights` adds them.
 
@@ -66,6 +69,7 @@ class Panel:
     last: pl.Series
     freq: Frequency
     columns: Columns
+    numbers: np.ndarray
     weights: np.ndarray | None = None
 
     def __len__(self) -> int:
@@ -232,8 +236,9 @@ def read_panel(
     targets = columns.targets * len(grid.rows.ids)
     if require_targets and not seen.all():
         raise _all_missing(ids, targets, seen, columns)
+    numbers = np.arange(len(ids))
     if scaling is not None:
-        loc, scale = _known_scaling(scaling, ids, targets, loc, scale)
+        loc, scale, numbers = _known_scaling(scaling, ids, targets, loc, scale)
     steps = np.diff(offsets)
     raw -= np.repeat(loc, steps)
     raw /= np.repeat(scale, steps)
@@ -248,6 +253,7 @@ def read_panel(
         last=stamps.gather(grid.rows.ends[inner]),
         freq=grid.freq,
         columns=columns,
+        numbers=numbers,
     )
 
 
@@ -372,16 +378,17 @@ def _known_scaling(
     targets: tuple[str, ...],
     loc: np.ndarray,
     scale: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and scale of each series from `known`, or its own where it is not there."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean and scale of each series from `known`, or its own where it is not there; its number."""
     table = pl.DataFrame(
         {"id": known.ids, "target": known.targets, "loc": known.loc, "scale": known.scale}
-    )
+    ).with_row_index("number")
     own = pl.DataFrame({"id": ids.cast(known.ids.dtype, strict=False), "target": targets})
     found = own.join(table, on=["id", "target"], how="left", maintain_order="left")
     return (
         found.get_column("loc").fill_null(pl.Series(loc)).to_numpy(),
         found.get_column("scale").fill_null(pl.Series(scale)).to_numpy(),
+        found.get_column("number").cast(pl.Int64).fill_null(-1).to_numpy(writable=True),
     )
 
 

@@ -75,6 +75,7 @@ class WindowStore:
     def __init__(self, panel: Panel, season: int = 1) -> None:
         observed = ~np.isnan(panel.values)
         self.offsets = torch.from_numpy(panel.offsets)
+        self._numbers = torch.from_numpy(panel.numbers)
         self.observed = torch.from_numpy(observed)
         self._weights = None if panel.weights is None else torch.from_numpy(panel.weights)
         self.values = torch.from_numpy(_filled(panel.values, panel.offsets, season))
@@ -179,6 +180,10 @@ class WindowStore:
         """Return how far along its series each origin lies, from 0 to 1, shape (n,)."""
         start, end = self.offsets[windows.series], self.offsets[windows.series + 1]
         return (windows.origin - start) / (end - start)
+
+    def numbers(self, windows: Windows) -> Tensor:
+        """Return the number of each series among the fitted ones, or -1, shape (n,)."""
+        return self._numbers[windows.series]
 
     def elapsed(self, windows: Windows) -> Tensor:
         """Return the steps from the start of its series to each origin, shape (n,)."""

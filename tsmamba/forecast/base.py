@@ -23,10 +23,11 @@ from tsmamba.data.windows import Windows, WindowStore
 # Least scale of a window, of the unit variance of its series: flat windows must not blow up.
 _SCALE_FLOOR = 0.1
 # Squared errors count by scale ** 1.5, between relative (0 + 2) and absolute (2) error.
-_SCALE_POWER = 1.5
+SCALE_POWER = 1.5
 # A mean over w steps enters times (4 / w) ** 1.5, which multiplies its penalty by (w / 4) ** 3.
 _FULL_STRETCH = 4
 _FAR_POWER = 1.5
+_N_DIRECTIONS = 24
 _BATCH = 4096
 N_BLOCKS = 4
 # A stronger pull to the level does well on one block and not on the next; to the others it is
@@ -87,6 +88,7 @@ class BaseFit(NamedTuple):
     fold_weights: Tensor  # (blocks, F, H): fold b never saw a target of block b
     penalties: Tensor  # (H,)
     simple: Tensor  # (H,), the simple forecast it is drawn to, by its place in `SIMPLE`
+    directions: Tensor  # (F, R), in which the inputs vary most
 
     def out_of_fold(self, block: Tensor) -> Callable[[Tensor], Tensor]:
         """Return the map that forecasts each window by the fold without its block, (n,).
@@ -162,6 +164,11 @@ class _NormalEquations:
         factor = torch.linalg.cholesky(ridge)
         return [torch.cholesky_solve(self.cross + strength * to, factor) for to in drawn_to]
 
+    def directions(self) -> Tensor:
+        """Return the leading directions of the inputs, shape (F, R)."""
+        vectors: Tensor = torch.linalg.eigh(self.gram).eigenvectors
+        return vectors[:, -_N_DIRECTIONS:].float().contiguous()
+
     def error(self, weights: Tensor) -> Tensor:
         """Return the weighted squared error of each step, shape (H,)."""
         quadratic = (weights * (self.gram @ weights)).sum(0)
@@ -198,7 +205,7 @@ def fit_base(
         targets = level.normalise(values)
         # A filled target is a guess: a window counts by its share of real ones.
         share = store.target_weights(batch, horizon).mean(1, keepdim=True)
-        weight = level.scale**_SCALE_POWER * share
+        weight = level.scale**SCALE_POWER * share
         block = blocks_of(store, batch, horizon)
         for number, part in enumerate(parts):
             chosen = block == (number if number < N_BLOCKS else -1)
@@ -238,7 +245,9 @@ def _choose(
         # Forecasting the level has seen no target; the errors of the weights would be in-sample.
         unfitted = weights.new_zeros(N_BLOCKS, *weights.shape)
         penalty = torch.full((horizon,), _MOST_TO_LEVEL)
-        return BaseFit(weights, unfitted, penalty, torch.zeros(horizon, dtype=torch.long))
+        return BaseFit(
+            weights, unfitted, penalty, torch.zeros(horizon, dtype=torch.long), total.directions()
+        )
     # A handful of windows tells no penalty from another; the strongest does the least harm.
     few = inner.count < _LEAST_TO_CHOOSE
     penalties, drawn_to = ((_MOST_TO_LEVEL,), simple[:1]) if few else (PENALTIES, simple)
@@ -256,7 +265,8 @@ def _choose(
     every = torch.stack(
         [_solved(sums, penalties, drawn_to, row, column) for sums in (total, *folds)]
     ).float()
-    return BaseFit(every[0].clone(), every[1:].clone(), torch.tensor(penalties)[row], column)
+    penalty = torch.tensor(penalties)[row]
+    return BaseFit(every[0].clone(), every[1:].clone(), penalty, column, total.directions())
 
 
 def _solved(

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from tsmamba.data.windows import Windows, WindowStore
-from tsmamba.forecast.base import N_BLOCKS, BaseFit, Context, Level, blocks_of, features
+from tsmamba.forecast.base import N_BLOCKS, Context, Level, blocks_of, features
+from tsmamba.forecast.linear import LinearBase
 from tsmamba.forecast.network import Corrector, CorrectorConfig
 from tsmamba.forecast.source import Source
 from tsmamba.training import History, Training, train
@@ -137,7 +138,7 @@ class Correction:
 
     source: Source
     context: Context
-    fit: BaseFit
+    base: LinearBase
     config: CorrectorConfig
 
     @property
@@ -148,12 +149,11 @@ class Correction:
     @property
     def horizon(self) -> int:
         """Steps to forecast."""
-        return self.fit.weights.shape[1]
+        return self.base.horizon
 
     def batch(self, windows: Windows) -> Batch:
         """Assemble windows with the base of the fold that never saw their targets."""
-        block = blocks_of(self.store, windows, self.horizon)
-        base_of = self.fit.out_of_fold(block)
+        base_of = self.base.out_of_fold(self.store, windows)
         return assemble(self.source, windows, self.context, self.config, base_of)
 
     def train(

@@ -50,8 +50,8 @@ class MambaForecaster(RollingOrigins):
         Kind of the data: "sensor", "energy", "logs", "ehr", "finance" or "short", which settles
         what you leave open. "auto" goes by the data and warns where a simpler model will do.
     mode : {"fast", "full", "base"}, default "fast"
-        Use the corrector that comes with the package (seconds), train it on your data, too
-        (minutes), or leave it out.
+        Use the corrector that comes with the package (seconds), train one on your data, too
+        (minutes) and keep the better, or leave it out.
     quantiles : sequence of float in (0, 1), optional
         Quantiles that `predict` gives by default, in place of the 90 % interval.
     target_col : str or list of str, default "y"
@@ -444,8 +444,7 @@ class MambaForecaster(RollingOrigins):
             d_state=network.d_state,
             dropout=network.dropout,
         )
-        start = bundled if config.shape == bundled.config.shape else None
-        return Recipe(config, start, self.training or Training())
+        return Recipe(config, bundled, self.training or Training())
 
     def _warn(self, panel: Panel, sizes: Plan, recipe: Recipe) -> None:
         """Say once where a simpler model is the better choice."""

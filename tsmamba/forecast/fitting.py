@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,11 +10,12 @@ from torch import Tensor
 
 from tsmamba.data.windows import Windows
 from tsmamba.errors import SeriesTooShortError
-from tsmamba.forecast.base import SIMPLE, BaseFit, Level, blocks_of, features, fit_base
+from tsmamba.forecast.base import SIMPLE, Level, features
 from tsmamba.forecast.calibration import Forecaster, calibrate
 from tsmamba.forecast.correction import Correction, Split, assemble, split_windows
 from tsmamba.forecast.defaults import Plan
 from tsmamba.forecast.effects import fit_effects
+from tsmamba.forecast.linear import LinearBase, fit_linear_base
 from tsmamba.forecast.model import ForecastModel
 from tsmamba.forecast.network import Corrector, CorrectorConfig
 from tsmamba.forecast.source import Source
@@ -39,7 +40,8 @@ class Recipe:
     config : CorrectorConfig, optional
         Its shape; without one only the base is fitted.
     pretrained : Corrector, optional
-        Used as it is if ``training`` is None, otherwise trained further if the shapes agree.
+        Used as it is if ``training`` is None. Otherwise the one trained starts from it, if their
+        shapes agree, and has to be better than it.
     training : Training, optional
         Knobs of its training.
     """
@@ -108,8 +110,9 @@ class Fitting:
         report: dict[str, Any] = {
             "training_windows": len(fitted_on),
             "base_seconds": time.perf_counter() - started,
-            "penalty": float(base.penalties.median()),
-            "drawn_to": SIMPLE[int(base.simple.mode().values)],
+            "penalty": float(base.shared.penalties.median()),
+            "drawn_to": SIMPLE[int(base.shared.simple.mode().values)],
+            "shares": base.local.summary() if base.local else None,
             **effects,
         }
         # A pretrained corrector has seen none of the windows; the folds of the base have seen none
@@ -120,13 +123,12 @@ class Fitting:
         if reason is None and self.recipe.config is not None:
             correction = Correction(source, plan.context, base, self.recipe.config)
             corrector, trained = self._corrector(correction, split, on_step)
-            gate, base_error, error = correction.gate(corrector, judged)
-            report |= trained
-            report |= {"validation_error_base": base_error, "validation_error": error}
-            report["gate"] = float(gate.mean())
+            corrector, gate, judgement = self._judged(correction, corrector, judged)
+            report |= trained | judgement
             if not gate.any():
                 corrector, reason = None, "it did not lower the validation error of the base"
-        report["corrector"] = "used" if reason is None else f"not used: {reason}"
+        if reason is not None:
+            report["corrector"] = f"not used: {reason}"
         report["backend"] = backend_report().get("selective_scan", "none")
         unseen = fitted_on if corrector is None else judged
         forecast = _out_of_sample(source, plan, base, corrector, gate)
@@ -135,18 +137,25 @@ class Fitting:
         cycles = source.clock.cycles
         return (
             ForecastModel(
-                plan.context, base.weights, residuals, corrector, gate, cycles, source.effects
+                plan.context,
+                base.shared.weights,
+                residuals,
+                corrector,
+                gate,
+                cycles,
+                source.effects,
+                base.local.whole() if base.local else None,
             ),
             report,
         )
 
-    def _fit_base(self, windows: Windows) -> tuple[Source, BaseFit, dict[str, str]]:
+    def _fit_base(self, windows: Windows) -> tuple[Source, LinearBase, dict[str, str]]:
         """Fit the base, on series without the effects of covariates if that helps it."""
         plan, plain = self.plan, self.source
         strided = windows.select(torch.arange(0, len(windows), plan.stride))
 
-        def fit(source: Source) -> BaseFit:
-            return fit_base(source.store, strided, plan.context, plan.horizon, plan.season)
+        def fit(source: Source) -> LinearBase:
+            return fit_linear_base(source.store, strided, plan.context, plan.horizon, plan.season)
 
         base = fit(plain)
         if plain.covariates is None or not plain.covariates.n_future:
@@ -184,32 +193,51 @@ class Fitting:
         """Return the corrector to judge; the global random state is left as it was."""
         pretrained, training = self.recipe.pretrained, self.recipe.training
         if training is None and pretrained is not None:
-            return pretrained, {"n_parameters": _size(pretrained), "steps": 0}
+            return pretrained, {"steps": 0}
         with torch.random.fork_rng(devices=[]):
             torch.seed() if self.seed is None else torch.manual_seed(self.seed)
             corrector = Corrector(correction.config)
-            if pretrained is not None:
+            if pretrained is not None and pretrained.config.shape == corrector.config.shape:
                 corrector.start_from(pretrained)
             history = correction.train(corrector, split, training or Training(), on_step)
         return corrector.requires_grad_(False), {
-            "n_parameters": _size(corrector),
             "steps": history.steps,
             "interrupted": history.interrupted,
             "windows_per_second": history.windows / max(history.seconds, 1e-9),
         }
 
-
-def _size(corrector: Corrector) -> int:
-    return sum(parameter.numel() for parameter in corrector.parameters())
+    def _judged(
+        self, correction: Correction, corrector: Corrector, windows: Windows
+    ) -> tuple[Corrector, Tensor, dict[str, Any]]:
+        """Return the better of a trained corrector and the pretrained one, with its gate."""
+        gate, base_error, error = correction.gate(corrector, windows)
+        used, pretrained = "used", self.recipe.pretrained
+        if pretrained is not None and pretrained is not corrector:
+            as_it_came = replace(correction, config=pretrained.config)
+            other_gate, _, other = as_it_came.gate(pretrained, windows)
+            if other < error:
+                corrector, gate, error = pretrained, other_gate, other
+                used = "used: the pretrained one, which training did not better"
+        return (
+            corrector,
+            gate,
+            {
+                "n_parameters": sum(parameter.numel() for parameter in corrector.parameters()),
+                "validation_error_base": base_error,
+                "validation_error": error,
+                "gate": float(gate.mean()),
+                "corrector": used,
+            },
+        )
 
 
 def _out_of_sample(
-    source: Source, plan: Plan, base: BaseFit, corrector: Corrector | None, gate: Tensor
+    source: Source, plan: Plan, base: LinearBase, corrector: Corrector | None, gate: Tensor
 ) -> Forecaster:
     """Return what forecasts windows by folds of the base that never saw their targets."""
 
     def forecast(windows: Windows) -> tuple[Tensor, Level]:
-        base_of = base.out_of_fold(blocks_of(source.store, windows, plan.horizon))
+        base_of = base.out_of_fold(source.store, windows)
         if corrector is None:
             inputs, level = features(source.store, windows, plan.context)
             return base_of(inputs), level
@@ -219,7 +247,7 @@ def _out_of_sample(
     return forecast
 
 
-def _base_error(source: Source, plan: Plan, base: BaseFit, windows: Windows) -> float:
+def _base_error(source: Source, plan: Plan, base: LinearBase, windows: Windows) -> float:
     """Return the mean absolute error of the base out of fold."""
     forecast = _out_of_sample(source, plan, base, None, torch.zeros(plan.horizon))
     total, count = 0.0, 0.0

@@ -11,11 +11,12 @@ from tsmamba.forecast.base import Context, Level, features
 from tsmamba.forecast.calibration import Residuals
 from tsmamba.forecast.correction import assemble
 from tsmamba.forecast.effects import Effects
+from tsmamba.forecast.local import Local
 from tsmamba.forecast.network import Corrector, CorrectorConfig
 from tsmamba.forecast.source import Source
 
 _BATCH = 256
-_CORRECTOR, _EFFECTS = "corrector.", "effects."
+_CORRECTOR, _EFFECTS, _LOCAL = "corrector.", "effects.", "local."
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class ForecastModel:
     context : Context
         What the base sees.
     weights : Tensor of shape (F, H)
-        The base.
+        The map of the base that all series share.
     residuals : Residuals
         What intervals are made of.
     corrector : Corrector, optional
@@ -51,6 +52,8 @@ class ForecastModel:
         Calendar cycles that the corrector sees.
     effects : Effects, optional
         What covariates explain by themselves, where that proved its gain.
+    local : Local, optional
+        What the base has for each series, where that proved its gain.
     """
 
     context: Context
@@ -60,6 +63,7 @@ class ForecastModel:
     gate: Tensor
     cycles: tuple[tuple[float, int], ...]
     effects: Effects | None = None
+    local: Local | None = None
 
     @property
     def horizon(self) -> int:
@@ -94,13 +98,16 @@ class ForecastModel:
     def _normalised(
         self, source: Source, windows: Windows, base_only: bool
     ) -> tuple[Tensor, Level]:
+        numbers = source.store.numbers(windows)
+
+        def base_of(inputs: Tensor) -> Tensor:
+            shared = inputs @ self.weights
+            return shared if self.local is None else self.local(inputs, shared, numbers)
+
         if base_only or self.corrector is None:
             inputs, level = features(source.store, windows, self.context)
-            return inputs @ self.weights, level
-        config = self.corrector.config
-        batch = assemble(
-            source, windows, self.context, config, lambda inputs: inputs @ self.weights
-        )
+            return base_of(inputs), level
+        batch = assemble(source, windows, self.context, self.corrector.config, base_of)
         return batch.base + self.gate * self.corrector(*batch.inputs), batch.level
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -118,6 +125,8 @@ class ForecastModel:
             tensors |= {_CORRECTOR + name: x for name, x in state.items()}
         if self.effects is not None:
             tensors |= {_EFFECTS + name: x for name, x in self.effects.tensors().items()}
+        if self.local is not None:
+            tensors |= {_LOCAL + name: x for name, x in vars(self.local).items()}
         return settings, tensors
 
     @classmethod
@@ -128,7 +137,7 @@ class ForecastModel:
             corrector = Corrector(CorrectorConfig(**settings["corrector"])).eval()
             corrector.load_state_dict(_part(tensors, _CORRECTOR))
             corrector.requires_grad_(False)
-        effects = _part(tensors, _EFFECTS)
+        effects, local = _part(tensors, _EFFECTS), _part(tensors, _LOCAL)
         return cls(
             context=_context(settings["context"]),
             weights=tensors["weights"],
@@ -137,6 +146,7 @@ class ForecastModel:
             gate=tensors["gate"],
             cycles=tuple((float(period), int(n)) for period, n in settings["cycles"]),
             effects=Effects.from_tensors(effects) if effects else None,
+            local=Local(**local) if local else None,
         )
 
 

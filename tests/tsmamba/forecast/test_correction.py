@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from tsmamba.data.windows import Windows
-from tsmamba.forecast.base import N_BLOCKS, Context, blocks_of, fit_base
+from tsmamba.forecast.base import N_BLOCKS, Context, blocks_of
 from tsmamba.forecast.correction import GATES, Correction, assemble, split_windows
+from tsmamba.forecast.linear import fit_linear_base
 from tsmamba.forecast.network import Corrector, CorrectorConfig
 from tsmamba.forecast.source import Source
 from tsmamba.training import Training
@@ -22,7 +23,7 @@ def correction(make_panel):
     y = np.sin(np.arange(1_500) / 4) + 0.3 * rng.normal(size=1_500)
     source = Source.of(make_panel(y, y[:900] + 3), season=1, cycles=())
     windows = source.store.windows(CONTEXT.recent, HORIZON)
-    base = fit_base(source.store, windows, CONTEXT, HORIZON)
+    base = fit_linear_base(source.store, windows, CONTEXT, HORIZON)
     return Correction(source, CONTEXT, base, CONFIG)
 
 
@@ -94,7 +95,7 @@ def test_the_base_of_a_batch_is_out_of_fold(correction):
         chosen,
         CONTEXT,
         CONFIG,
-        lambda inputs: inputs @ correction.fit.fold_weights[2],
+        lambda inputs: inputs @ correction.base.shared.fold_weights[2],
     )
     torch.testing.assert_close(batch.base, alone.base)
 

@@ -1,0 +1,65 @@
+"""The linear base of the forecaster: a map that all series share, and what each has of its own."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor
+
+from tsmamba.data.windows import Windows, WindowStore
+from tsmamba.forecast.base import BaseFit, Context, blocks_of, fit_base
+from tsmamba.forecast.local import Local, fit_local
+
+
+class LinearBase(NamedTuple):
+    """A fitted base, with its folds.
+
+    Parameters
+    ----------
+    shared : BaseFit
+        One map for all series.
+    local : Local, optional
+        Own maps and mixtures, where those gained on blocks left out.
+    """
+
+    shared: BaseFit
+    local: Local | None = None
+
+    @property
+    def horizon(self) -> int:
+        """Steps of a forecast, H."""
+        return self.shared.weights.shape[1]
+
+    def out_of_fold(self, store: WindowStore, windows: Windows) -> Callable[[Tensor], Tensor]:
+        """Return what forecasts windows from their inputs by folds that never saw their targets.
+
+        Windows that straddle two blocks were in no fold; the first one serves them.
+        """
+        block = blocks_of(store, windows, self.horizon).clamp(min=0)
+        numbers = store.numbers(windows)
+
+        def forecast(inputs: Tensor) -> Tensor:
+            shared = self.shared.out_of_fold(block)(inputs)
+            if self.local is None:
+                return shared
+            return self.local(inputs, shared, numbers, block + 1)
+
+        return forecast
+
+
+def fit_linear_base(
+    store: WindowStore, windows: Windows, context: Context, horizon: int, season: int = 1
+) -> LinearBase:
+    """Fit the shared map, and own maps and mixtures where they help.
+
+    Parameters
+    ----------
+    store, windows, context, horizon, season
+        As in `fit_base`.
+
+    Returns
+    -------
+    LinearBase
+        With the folds of both.
+    """
+    shared = fit_base(store, windows, context, horizon, season)
+    return LinearBase(shared, fit_local(store, windows, context, shared, season))
