@@ -61,7 +61,7 @@ bench-forecast: $(INSTALLED)
 	$(BIN)/python -m benchmarks.forecast report
 
 pretrain: $(INSTALLED)
-	$(BIN)/python tools/pretrain.py --out tsmamba/forecast/weights/corrector.safetensors $(ARGS)
+	$(BIN)/python -m tools.pretrain --out tsmamba/forecast/weights/corrector.safetensors $(ARGS)
 
 gpu-check: $(INSTALLED)
 	$(BIN)/python kernels/benchmarks/gpu_check.py $(ARGS)

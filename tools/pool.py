@@ -40,10 +40,11 @@ class Member:
 
 def members(seed: int) -> list[Member]:
     """Return the pool; the seed is that of the synthetic series."""
-    synthetic = [
-        Member(f"synthetic {season}", "made here", season, partial(make_series, seed + n, season))
-        for n, season in enumerate((24, 48, 96, 288))
-    ]
+    return [*real_members(), *synthetic_members(seed)]
+
+
+def real_members() -> list[Member]:
+    """Return the real sets."""
     return [
         Member("air_quality_valencia", "open data, BSD-3 copy", 24, _valencia),
         Member("bike_sharing", "CC BY 4.0", 24, _bikes),
@@ -52,7 +53,14 @@ def members(seed: int) -> list[Member]:
         Member("smd", "MIT", 480, _smd),
         Member("asd", "MIT", 288, _asd),
         Member("gecco2018", "MIT copy", 288, _gecco),
-        *synthetic,
+    ]
+
+
+def synthetic_members(seed: int) -> list[Member]:
+    """Return the synthetic families, one for each season."""
+    return [
+        Member(f"synthetic {season}", "made here", season, partial(make_series, seed + n, season))
+        for n, season in enumerate((24, 48, 96, 288))
     ]
 
 
@@ -178,4 +186,5 @@ def _autoregression(rng: np.random.Generator, length: int, root: float) -> np.nd
 def _regimes(rng: np.random.Generator, length: int) -> np.ndarray:
     """Return levels that hold for a while and then jump."""
     changes = rng.uniform(size=length) < rng.uniform(1, 12) / length
-    return rng.normal(size=changes.sum() + 1)[np.cumsum(changes)]
+    levels: np.ndarray = rng.normal(size=changes.sum() + 1)[np.cumsum(changes)]
+    return levels

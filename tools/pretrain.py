@@ -1,6 +1,6 @@
 """Train the corrector that comes with the package.
 
-    python tools/pretrain.py --out tsmamba/forecast/weights/corrector.safetensors
+    python -m tools.pretrain --out tsmamba/forecast/weights/corrector.safetensors
 
 It needs the data sets of the pool (``TSMAMBA_DATA`` or a download) and some minutes on two cores.
 """
@@ -8,14 +8,15 @@ It needs the data sets of the pool (``TSMAMBA_DATA`` or a download) and some min
 import argparse
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from pool import Member, members
 from torch import Tensor
 
+from tools.pool import Member, members
 from tsmamba.data.panel import read_panel
 from tsmamba.data.windows import Windows
 from tsmamba.forecast.correction import LOSS_SCALE_LIMIT, Correction
@@ -24,12 +25,17 @@ from tsmamba.forecast.linear import fit_linear_base
 from tsmamba.forecast.network import Corrector, CorrectorConfig
 from tsmamba.forecast.pretrained import save_corrector
 from tsmamba.forecast.source import Source
-from tsmamba.training import Training, train
+from tsmamba.training import History, Training, train
 
 HORIZON = 720
 HORIZONS = (24, 48, 96, 192, 336, 720)
+CONFIG = CorrectorConfig(history=480, horizon=HORIZON, patch=48, dropout=0.2, odd=True)
+STEPS = 1000
 _HELD_BACK = 0.15  # the end of every series, for validation
 _MOST_JUDGED = 600
+
+# Of errors and their weights, both (n, H), to a number.
+Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -66,16 +72,23 @@ def prepare(member: Member, config: CorrectorConfig) -> Prepared:
     )
 
 
-def loss_of(corrector: torch.nn.Module, one: Prepared, windows: Windows, horizon: int) -> Tensor:
-    """Return the absolute error in the units of the series, near steps first."""
+def absolute_error(error: Tensor, weight: Tensor) -> Tensor:
+    """Return the weighted mean of the absolute error."""
+    mean: Tensor = (error.abs() * weight).sum() / weight.sum().clamp(1e-6)
+    return mean
+
+
+def loss_of(
+    corrector: torch.nn.Module, one: Prepared, windows: Windows, horizon: int, loss: Loss
+) -> Tensor:
+    """Return the loss with weights that give it the units of the series, near steps first."""
     batch = one.correction.batch(windows)
     values, observed = one.correction.store.future(windows, horizon)
     base, target = batch.base[:, :horizon], batch.level.normalise(values)
     correction = corrector(batch.history, base, batch.observed, batch.context)
     weight = batch.level.scale.clamp(max=LOSS_SCALE_LIMIT) * observed
     weight = weight * torch.arange(1, horizon + 1) ** -0.25
-    error: Tensor = ((base + correction - target).abs() * weight).sum() / weight.sum().clamp(1e-6)
-    return error
+    return loss(base + correction - target, weight)
 
 
 def gain(corrector: torch.nn.Module, one: Prepared, windows: Windows) -> tuple[float, float]:
@@ -86,39 +99,47 @@ def gain(corrector: torch.nn.Module, one: Prepared, windows: Windows) -> tuple[f
 
 
 def pretrain(
-    pool: list[Prepared], config: CorrectorConfig, settings: Training, seed: int
-) -> Corrector:
+    pool: list[Prepared],
+    make: Callable[[], Corrector],
+    settings: Training,
+    seed: int,
+    loss: Loss = absolute_error,
+) -> tuple[Corrector, History]:
     """Train one corrector over the pool, drawing a member for each step."""
     torch.manual_seed(seed)
-    corrector = Corrector(config)
+    corrector = make()
     chances = np.sqrt([len(one.training) for one in pool])
     rng = np.random.default_rng(seed)
 
     def batch_loss(network: torch.nn.Module) -> Tensor:
         one = pool[rng.choice(len(pool), p=chances / chances.sum())]
         pick = torch.randint(len(one.training), (settings.batch_size,))
-        return loss_of(network, one, one.training.select(pick), int(rng.choice(HORIZONS)))
+        return loss_of(network, one, one.training.select(pick), int(rng.choice(HORIZONS)), loss)
 
     def validation_error(network: torch.nn.Module) -> float:
         return float(np.mean([gain(network, one, one.validation.thinned(200))[0] for one in pool]))
 
     history = train(corrector, settings, batch_loss, validation_error)
-    print("validation", [(step, round(error, 4)) for step, error in history.errors], flush=True)
-    return corrector
+    return corrector, history
+
+
+def training(steps: int = STEPS) -> Training:
+    """Return the knobs of the training."""
+    return Training(max_steps=steps, batch_size=384, lr=2e-3, eval_every=250)
 
 
 def main() -> None:
     """Read the command line, train, save and report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     began = time.perf_counter()
-    config = CorrectorConfig(history=480, horizon=HORIZON, patch=48, dropout=0.2, odd=True)
-    pool = [prepare(member, config) for member in members(options.seed)]
-    settings = Training(max_steps=options.steps, batch_size=384, lr=2e-3, eval_every=250)
-    corrector = pretrain(pool, config, settings, options.seed)
+    pool = [prepare(member, CONFIG) for member in members(options.seed)]
+    settings = training(options.steps)
+    corrector, history = pretrain(pool, lambda: Corrector(CONFIG), settings, options.seed)
+    print("validation", [(step, round(error, 4)) for step, error in history.errors], flush=True)
     save_corrector(options.out, corrector)
     gains = {one.name: gain(corrector, one, one.validation) for one in pool}
     print(json.dumps({"seconds": time.perf_counter() - began, "gains": gains}, indent=1))

@@ -32,15 +32,32 @@ def write_report(results: Results, docs: Path) -> None:
     good = succeeded(results)
     if not good:
         raise ValueError("the results hold no cell that succeeded; run the benchmark first")
-    page = docs / _PAGE
+    replaced = replaced_between_marks(docs / _PAGE, f"{_PLOTS}\n\n{tables(results)}")
+    images = docs / "images"
+    images.mkdir(exist_ok=True)
+    plot_relative(good, images / "accuracy.png")
+    plot_ahead(good, images / "horizons.png")
+    (docs / _PAGE).write_text(replaced, encoding="utf-8")
+
+
+def replaced_between_marks(page: Path, body: str) -> str:
+    """Return the text of a page with other results between its marks.
+
+    Parameters
+    ----------
+    page : Path
+        Holds each of the two marks once.
+    body : str
+        The results, in Markdown.
+
+    Raises
+    ------
+    ValueError
+        If the page lacks the marks.
+    """
     text = page.read_text(encoding="utf-8")
     if text.count(BEGIN) != 1 or text.count(END) != 1:
         raise ValueError(f"{page} must hold the lines {BEGIN} and {END} once each")
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    images = docs / "images"
-    images.mkdir(exist_ok=True)
-    plot_relative(good, images / "accuracy.png")
-    plot_ahead(good, images / "horizons.png")
-    body = f"{_PLOTS}\n\n{tables(results)}"
-    page.write_text(f"{before}{BEGIN}\n\n{body}\n\n{END}{after}", encoding="utf-8")
+    return f"{before}{BEGIN}\n\n{body}\n\n{END}{after}"

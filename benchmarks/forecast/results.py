@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,8 +29,15 @@ class Cell(NamedTuple):
         return cls(*(line[name] for name in cls._fields))
 
 
-def read_results(path: Path) -> list[Line]:
+def read_results(path: Path, cell_of: Callable[[Line], Hashable] = Cell.of) -> list[Line]:
     """Return the last line of each cell, in order; none where there is no file.
+
+    Parameters
+    ----------
+    path : Path
+        File of JSON lines.
+    cell_of : callable, optional
+        Gives the cell of a line, in a file of another benchmark.
 
     Examples
     --------
@@ -40,7 +47,7 @@ def read_results(path: Path) -> list[Line]:
     if not path.exists():
         return []
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return list({Cell.of(line): line for line in lines}.values())
+    return list({cell_of(line): line for line in lines}.values())
 
 
 def succeeded(results: Results) -> list[Line]:

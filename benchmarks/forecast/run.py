@@ -8,18 +8,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
 from benchmarks.forecast.models import CONTESTANTS
 from benchmarks.forecast.models.contestant import Contestant
 from benchmarks.forecast.problem import Problem
-from benchmarks.forecast.results import Cell, read_results, succeeded
+from benchmarks.forecast.results import Cell, Line, read_results, succeeded
 from benchmarks.forecast.scores import CompetitionScores, Scores
 from benchmarks.forecast.sets import ForecastSet
 
 _BATCH = 4_096  # windows of single series that are forecast at once
+
+AnyCell = TypeVar("AnyCell", bound=NamedTuple)
+Say = Callable[[str], None]
 
 
 def cells(
@@ -63,11 +66,9 @@ def run(
     wanted: Iterable[Cell],
     sets: Iterable[ForecastSet],
     path: Path,
-    say: Callable[[str], None] = lambda line: None,
+    say: Say = lambda line: None,
 ) -> int:
     """Run the cells that have no result yet and append each to a file as soon as it is there.
-
-    An error is recorded as the result of its cell, and tried again in the next run.
 
     Parameters
     ----------
@@ -85,16 +86,58 @@ def run(
     int
         Number of cells that failed.
     """
-    done = {Cell.of(line) for line in succeeded(read_results(path))}
     sources = {source.name: source for source in sets}
+
+    def outcome_of(cell: Cell) -> Line:
+        problem = Problem.of(sources[cell.set], cell.horizon)
+        return evaluate(CONTESTANTS[cell.model].make(), problem, cell.seed)
+
+    def summary(outcome: Line) -> str:
+        return f"MSE {outcome['mse']:.4f}, MAE {outcome['mae']:.4f}"
+
+    return run_missing(wanted, path, Cell.of, outcome_of, summary, say)
+
+
+def run_missing(
+    wanted: Iterable[AnyCell],
+    path: Path,
+    cell_of: Callable[[Line], AnyCell],
+    outcome_of: Callable[[AnyCell], Line],
+    summary: Callable[[Line], str],
+    say: Say,
+) -> int:
+    """Run the cells of any benchmark that have no result yet.
+
+    An error is recorded as the result of its cell, and tried again in the next run.
+
+    Parameters
+    ----------
+    wanted : iterable of named tuple
+        The cells.
+    path : Path
+        File of JSON lines, to which each result is appended as soon as it is there.
+    cell_of : callable
+        Gives the cell of a line.
+    outcome_of : callable
+        Runs a cell.
+    summary : callable
+        Tells an outcome in a few words.
+    say : callable
+        Told a line for each cell.
+
+    Returns
+    -------
+    int
+        Number of cells that failed.
+    """
+    done = {cell_of(line) for line in succeeded(read_results(path, cell_of))}
     where, failed = environment(), 0
     for cell in wanted:
         if cell in done:
             continue
         try:
-            problem = Problem.of(sources[cell.set], cell.horizon)
-            outcome = evaluate(CONTESTANTS[cell.model].make(), problem, cell.seed)
-            say(f"{cell}: MSE {outcome['mse']:.4f}, MAE {outcome['mae']:.4f}")
+            outcome = outcome_of(cell)
+            say(f"{cell}: {summary(outcome)}")
         except Exception as error:  # one cell must not stop the night's run
             outcome = {"error": f"{type(error).__name__}: {error}"}
             failed += 1

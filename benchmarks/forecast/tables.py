@@ -19,6 +19,10 @@ from benchmarks.forecast.sets import ForecastSet
 # Our own stand together, the base beside what is built on it.
 _SHOWN = sorted(CONTESTANTS, key=lambda name: name.startswith("tsmamba"))
 _NONE = "\N{EN DASH}"
+_EFFORT = (
+    f"Networks train for at most {BUDGET.steps:,} steps of {BUDGET.batch} windows and stop after "
+    f"{BUDGET.patience} validations, {BUDGET.every} steps apart, without a gain."
+)
 
 
 def tables(results: Results) -> str:
@@ -35,7 +39,7 @@ def tables(results: Results) -> str:
         Markdown.
     """
     good = succeeded(results)
-    sections = [_provenance(good), _overview(good)]
+    sections = [f"{provenance(good)} {_EFFORT}", _overview(good)]
     sections += [_errors(source, good) for source in sets_in(good)]
     sections += [_competition(good), _intervals(good), _seconds(good), _failures(results)]
     return "\n\n".join(section for section in sections if section)
@@ -68,7 +72,7 @@ def _competition(results: Results) -> str:
     if not scored:
         return ""
     rows = {
-        name: [[_spread([line[key] for line in lines])] for key in ("smape", "mase", "owa")]
+        name: [[spread([line[key] for line in lines])] for key in ("smape", "mase", "owa")]
         for name, lines in by_model(scored, _SHOWN).items()
     }
     return f"### M4, as the competition counts\n\n{_table(['', 'sMAPE', 'MASE', 'OWA'], rows)}"
@@ -90,9 +94,7 @@ def _intervals(results: Results) -> str:
             shown = [f"{100 * x:.1f} %" for x in means[:2]] + [f"{x:.3f}" for x in means[2:]]
             rows.append([source.name, name, *shown])
     header = ["set", "", "80 %", "90 %", "score, 80 %", "score, 90 %"]
-    return (
-        f"### Intervals: share of values inside, and mean interval score\n\n{_grid(header, rows)}"
-    )
+    return f"### Intervals: share of values inside, and mean interval score\n\n{grid(header, rows)}"
 
 
 def _seconds(results: Results) -> str:
@@ -104,7 +106,7 @@ def _seconds(results: Results) -> str:
     ]
     header = ["", *(source.name for source in sources)]
     return (
-        f"### Seconds for fit and all test windows, all horizons together\n\n{_grid(header, rows)}"
+        f"### Seconds for fit and all test windows, all horizons together\n\n{grid(header, rows)}"
     )
 
 
@@ -124,8 +126,8 @@ def _failures(results: Results) -> str:
     return f"### Cells that failed\n\n{listed}"
 
 
-def _provenance(results: Results) -> str:
-    """Say where and when the numbers were made, and with which effort."""
+def provenance(results: Results) -> str:
+    """Say in a sentence where and when the numbers of any benchmark were made."""
     dates = [line["date"][:10] for line in results]
     places = {f"{line['device']} (threads: {line['threads']})" for line in results}
     versions = {f"{name} {v}" for line in results for name, v in line["versions"].items()}
@@ -133,9 +135,7 @@ def _provenance(results: Results) -> str:
     seeds = {str(line["seed"]) for line in results}
     return (
         f"Run from {min(dates)} to {max(dates)} on {_listed(places)}; {_listed(versions)}; commit "
-        f"{_listed(commits)}; seeds {_listed(seeds)}. Networks train for at most "
-        f"{BUDGET.steps:,} steps of {BUDGET.batch} windows and stop after {BUDGET.patience} "
-        f"validations, {BUDGET.every} steps apart, without a gain."
+        f"{_listed(commits)}; seeds {_listed(seeds)}."
     )
 
 
@@ -150,17 +150,23 @@ def _average(lines: Results, source: ForecastSet) -> list[str]:
     whole = complete(lines, source)
     by_seed = [select(whole, seed=seed) for seed in sorted({line["seed"] for line in whole})]
     return [
-        _spread([fmean(line[key] for line in seed_lines) for seed_lines in by_seed])
+        spread([fmean(line[key] for line in seed_lines) for seed_lines in by_seed])
         for key in ("mse", "mae")
         if whole
     ]
 
 
-def _spread(values: Sequence[float]) -> str:
-    """Return a mean, with the standard deviation where there are several values."""
+def spread(values: Sequence[float], digits: int = 3) -> str:
+    """Return a mean, with the standard deviation where there are several values.
+
+    Examples
+    --------
+    >>> spread([0.5]), spread([0.5, 0.7])
+    ('0.500', '0.600 ± 0.141')
+    """
     if len(values) == 1:
-        return f"{values[0]:.3f}"
-    return f"{fmean(values):.3f} ± {stdev(values):.3f}"
+        return f"{values[0]:.{digits}f}"
+    return f"{fmean(values):.{digits}f} ± {stdev(values):.{digits}f}"
 
 
 def _table(header: Sequence[str], rows: dict[str, list[list[str]]]) -> str:
@@ -178,7 +184,7 @@ def _table(header: Sequence[str], rows: dict[str, list[list[str]]]) -> str:
         return " / ".join(texts) or _NONE
 
     shown = [[name, *(marked(n, cell) for n, cell in enumerate(row))] for name, row in rows.items()]
-    return _grid(header, shown)
+    return grid(header, shown)
 
 
 def _places(row: list[list[str]]) -> Iterable[tuple[tuple[int, int], str]]:
@@ -189,7 +195,16 @@ def _value(text: str) -> float:
     return float(text.partition(" ")[0])
 
 
-def _grid(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def grid(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown.
+
+    Examples
+    --------
+    >>> print(grid(["a"], [["1"]]))
+    | a |
+    | --- |
+    | 1 |
+    """
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

@@ -29,6 +29,16 @@ class LinearBase(NamedTuple):
         """Steps of a forecast, H."""
         return self.shared.weights.shape[1]
 
+    def in_full(self, store: WindowStore, windows: Windows) -> Callable[[Tensor], Tensor]:
+        """Return what forecasts windows from their inputs by the fit on all blocks."""
+        numbers = store.numbers(windows)
+
+        def forecast(inputs: Tensor) -> Tensor:
+            shared = inputs @ self.shared.weights
+            return shared if self.local is None else self.local(inputs, shared, numbers)
+
+        return forecast
+
     def out_of_fold(self, store: WindowStore, windows: Windows) -> Callable[[Tensor], Tensor]:
         """Return what forecasts windows from their inputs by folds that never saw their targets.
 
