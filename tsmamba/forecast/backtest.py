@@ -1,6 +1,7 @@
 """Forecasts from origins inside the data, beside what really came."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -89,19 +90,27 @@ def forecast_ahead(
     dict of str to ndarray of shape (S, horizon)
         Point forecast and bands. Beyond the reach of the model each band keeps the distance to the
         point forecast of its last step, times the square root of the number of steps by that of
-        the reach, as for a random walk.
+        the reach, as for a random walk. A learned spread is that of its own step, and left out.
     """
     reach, done = model.horizon, 0
-    parts: dict[str, list[np.ndarray]] = {}
-    first: dict[str, np.ndarray] = {}
-    while done < horizon:
+
+    def last_windows(model: ForecastModel) -> dict[str, np.ndarray]:
         _, columns = forecast_values(
             model, panel, season, WindowStore.last, bands,
             covariates=covariates, base_only=base_only,
         )  # fmt: skip
+        return columns
+
+    parts: dict[str, list[np.ndarray]] = {}
+    first: dict[str, np.ndarray] = {}
+    while done < horizon:
+        columns = last_windows(model)
         point = columns[POINT]
         if not done:
-            first = {name: (x - point)[:, -1:] for name, x in columns.items()}
+            far = columns
+            if model.spread_residuals is not None and horizon > reach:
+                far = last_windows(replace(model, spread_residuals=None))
+            first = {name: (x - point)[:, -1:] for name, x in far.items()}
         else:
             widening = np.sqrt(np.arange(done + 1, done + reach + 1) / reach)
             columns = {name: point + first[name] * widening for name in columns}

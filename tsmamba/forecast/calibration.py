@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tsmamba.data.windows import Windows, WindowStore
-from tsmamba.forecast.base import Level
+from tsmamba.forecast.correction import Normalised
 
 N_LEVELS = 201  # quantiles are kept at 0, 0.005, ..., 1
 _ENOUGH = 400
@@ -17,8 +17,7 @@ _JUDGED_LEVELS = (0.05, 0.25, 0.75, 0.95)
 _MOST_WINDOWS = 2048
 _BATCH = 256
 
-# Maps windows to their normalised forecast, (n, H), and their level.
-Forecaster = Callable[[Windows], tuple[Tensor, Level]]
+Forecaster = Callable[[Windows], Normalised]
 
 
 @dataclass(frozen=True)
@@ -48,10 +47,28 @@ class Residuals:
         return residual * scale**self.power
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """Residuals with and without a learned spread, and the quantile loss of either.
+
+    The errors themselves judge the spread, so that it is used only where it helps.
+    """
+
+    plain: Residuals
+    plain_loss: float
+    spread: Residuals | None = None  # of errors divided by the spread, where there is one
+    spread_loss: float = torch.inf
+
+    @property
+    def spread_helps(self) -> bool:
+        """Whether intervals that follow the spread are the better ones."""
+        return self.spread_loss < self.plain_loss
+
+
 @torch.no_grad()
 def calibrate(
     store: WindowStore, windows: Windows, horizon: int, forecast: Forecaster
-) -> Residuals:
+) -> Calibration:
     """Return quantiles of the errors of each step on windows the forecast was not fitted on.
 
     Added to a forecast they give split-conformal intervals.
@@ -67,32 +84,42 @@ def calibrate(
 
     Returns
     -------
-    Residuals
+    Calibration
         By step and level.
     """
-    errors, scales = [], []
+    errors, scales, spreads = [], [], []
     for part in windows.thinned(_MOST_WINDOWS).batches(_BATCH):
-        normalised, level = forecast(part)
+        point, level, spread = forecast(part)
         values, observed = store.future(part, horizon)
-        errors.append(torch.where(observed, values - level.restore(normalised), torch.nan))
+        errors.append(torch.where(observed, values - level.restore(point), torch.nan))
         scales.append(level.scale)
+        if spread is not None:
+            spreads.append(spread)
     error, scale = torch.cat(errors), torch.cat(scales)
+    plain = _best(error, scale, torch.ones(1))
+    if not spreads:
+        return Calibration(*plain)
+    return Calibration(*plain, *_best(error, scale, torch.cat(spreads)))
+
+
+def _best(error: Tensor, scale: Tensor, spread: Tensor) -> tuple[Residuals, float]:
+    """Return the residuals, in units of the spread, of the best power of the scale."""
     levels = torch.linspace(0, 1, N_LEVELS)
     candidates = []
     for power in _POWERS:
-        quantiles = torch.nanquantile(_pooled(error / scale**power), levels, dim=0)
+        quantiles = torch.nanquantile(_pooled(error / (spread * scale**power)), levels, dim=0)
         residuals = Residuals(torch.nan_to_num(quantiles), power)
-        candidates.append((_pinball(error, scale, residuals), residuals))
-    return min(candidates, key=lambda candidate: candidate[0])[1]
+        candidates.append((residuals, _pinball(error, scale, spread, residuals)))
+    return min(candidates, key=lambda candidate: candidate[1])
 
 
-def _pinball(error: Tensor, scale: Tensor, residuals: Residuals) -> float:
+def _pinball(error: Tensor, scale: Tensor, spread: Tensor, residuals: Residuals) -> float:
     """Return the quantile loss averaged over a few levels."""
     total = 0.0
     for q in _JUDGED_LEVELS:
-        away = error - residuals.quantile(q, scale)
+        away = error - spread * residuals.quantile(q, scale)
         total += float(torch.maximum(q * away, (q - 1) * away).nanmean())
-    return total
+    return total / len(_JUDGED_LEVELS)
 
 
 def _pooled(errors: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.distributions import StudentT
 
 from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.forecast.base import N_BLOCKS, Context, Level, blocks_of, features
@@ -83,6 +84,20 @@ class Batch:
     def inputs(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The arguments of a `Corrector`."""
         return self.history, self.base, self.observed, self.context
+
+
+class Normalised(NamedTuple):
+    """Forecasts of some windows, in units of their levels."""
+
+    point: Tensor  # (n, H)
+    level: Level
+    spread: Tensor | None = None  # (n, H), scale of the errors, where the corrector gives one
+
+    @classmethod
+    def of(cls, batch: Batch, corrector: Corrector, gate: Tensor) -> "Normalised":
+        """Return the base with the gated correction, (H,), of a corrector."""
+        correction, spread = corrector.outputs(*batch.inputs)
+        return cls(batch.base + gate * correction, batch.level, spread)
 
 
 def assemble(
@@ -163,26 +178,57 @@ class Correction:
         settings: Training,
         on_step: Callable[[int, float], None],
     ) -> History:
-        """Train on absolute error in the units of the data, so that large windows count more."""
+        """Train in the units of the data, so that large windows count more."""
         watched = split.validation.thinned(_MOST_VALIDATION)
 
-        def batch_loss(network: nn.Module) -> Tensor:
+        def batch_loss(network: Corrector) -> Tensor:
             pick = torch.randint(len(split.training), (settings.batch_size,))
             windows = split.training.select(pick)
-            batch = self.batch(windows)
-            values, _ = self.store.future(windows, self.horizon)
-            counted = self.store.target_weights(windows, self.horizon)
-            forecast = batch.base + network(*batch.inputs)
-            weight = batch.level.scale.clamp(max=LOSS_SCALE_LIMIT) * counted
-            error = (forecast - batch.level.normalise(values)).abs() * weight
-            loss: Tensor = error.sum() / counted.sum().clamp(min=torch.finfo().tiny)
-            return loss
+            loss, count = self.loss(network, windows, settings.loss, LOSS_SCALE_LIMIT)
+            return loss / count.clamp(min=torch.finfo().tiny)
 
-        def validation_error(network: nn.Module) -> float:
-            errors = self.errors(network, watched, GATES[-1:])
-            return float(errors.absolute.sum() / errors.counts.sum().clamp(min=1))
+        @torch.no_grad()
+        def validation_error(network: Corrector) -> float:
+            parts = [self.loss(network, part, settings.loss) for part in watched.batches(_BATCH)]
+            loss, count = (torch.stack(sums).sum() for sums in zip(*parts, strict=True))
+            return float(loss / count.clamp(min=1))
 
         return train(corrector, settings, batch_loss, validation_error, on_step)
+
+    def loss(
+        self, corrector: Corrector, windows: Windows, kind: str, most_scale: float = torch.inf
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss of some windows, summed by the weights of targets, and their sum.
+
+        Parameters
+        ----------
+        corrector : Corrector
+            With a spread for "student-t", and only for that.
+        windows : Windows
+            Where.
+        kind : {"absolute", "squared", "student-t"}
+            As in `Training`; the likelihood counts by the scale of its window, as errors do.
+        most_scale : float, default infinity
+            Windows of a larger scale count as if they had this one.
+
+        Returns
+        -------
+        loss, count : scalar Tensors
+            Both sums.
+        """
+        batch = self.batch(windows)
+        values, _ = self.store.future(windows, self.horizon)
+        target = batch.level.normalise(values)
+        counted = self.store.target_weights(windows, self.horizon)
+        scale = batch.level.scale.clamp(max=most_scale)
+        correction, spread = corrector.outputs(*batch.inputs)
+        error = batch.base + correction - target
+        if spread is not None:
+            likelihood = StudentT(corrector.freedom, scale=spread, validate_args=False)
+            loss = -likelihood.log_prob(error)
+        else:
+            loss = error.square() * scale if kind == "squared" else error.abs()
+        return (loss * (scale * counted)).sum(), counted.sum()
 
     @torch.no_grad()
     def errors(self, corrector: nn.Module, windows: Windows, gates: tuple[float, ...]) -> Errors:

@@ -432,7 +432,7 @@ class MambaForecaster(RollingOrigins):
         bundled = pretrained_corrector()
         if mode == "fast":
             return Recipe(bundled.config, bundled)
-        network = self.network or Network()
+        network, training = self.network or Network(), self.training or Training()
         tokens = max(1, sizes.context.length // sizes.patch)
         config = CorrectorConfig(
             history=tokens * sizes.patch,
@@ -443,8 +443,9 @@ class MambaForecaster(RollingOrigins):
             n_layers=network.n_layers,
             d_state=network.d_state,
             dropout=network.dropout,
+            spread=training.loss == "student-t",
         )
-        return Recipe(config, bundled, self.training or Training())
+        return Recipe(config, bundled, training)
 
     def _warn(self, panel: Panel, sizes: Plan, recipe: Recipe) -> None:
         """Say once where a simpler model is the better choice."""

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from tsmamba.data.windows import Windows
 from tsmamba.errors import SeriesTooShortError
-from tsmamba.forecast.base import SIMPLE, Level, features
-from tsmamba.forecast.calibration import Forecaster, calibrate
-from tsmamba.forecast.correction import Correction, Split, assemble, split_windows
+from tsmamba.forecast.base import SIMPLE, features
+from tsmamba.forecast.calibration import Calibration, Forecaster, calibrate
+from tsmamba.forecast.correction import Correction, Normalised, Split, assemble, split_windows
 from tsmamba.forecast.defaults import Plan
 from tsmamba.forecast.effects import fit_effects
 from tsmamba.forecast.linear import LinearBase, fit_linear_base
@@ -126,28 +126,27 @@ class Fitting:
             corrector, gate, judgement = self._judged(correction, corrector, judged)
             report |= trained | judgement
             if not gate.any():
-                corrector, reason = None, "it did not lower the validation error of the base"
+                reason = "it did not lower the validation error of the base"
         if reason is not None:
             report["corrector"] = f"not used: {reason}"
         report["backend"] = backend_report().get("selective_scan", "none")
-        unseen = fitted_on if corrector is None else judged
-        forecast = _out_of_sample(source, plan, base, corrector, gate)
-        residuals = calibrate(source.store, unseen, plan.horizon, forecast)
-        report["seconds"] = time.perf_counter() - started
-        cycles = source.clock.cycles
-        return (
-            ForecastModel(
-                plan.context,
-                base.shared.weights,
-                residuals,
-                corrector,
-                gate,
-                cycles,
-                source.effects,
-                base.local.whole() if base.local else None,
-            ),
-            report,
+        calibration, corrector, spread = self._calibrate(
+            source, base, corrector, gate, fitted_on, judged
         )
+        report |= spread
+        report["seconds"] = time.perf_counter() - started
+        model = ForecastModel(
+            plan.context,
+            base.shared.weights,
+            calibration.plain,
+            corrector,
+            gate,
+            source.clock.cycles,
+            source.effects,
+            base.local.whole() if base.local else None,
+            calibration.spread if calibration.spread_helps else None,
+        )
+        return model, report
 
     def _fit_base(self, windows: Windows) -> tuple[Source, LinearBase, dict[str, str]]:
         """Fit the base, on series without the effects of covariates if that helps it."""
@@ -212,7 +211,8 @@ class Fitting:
         """Return the better of a trained corrector and the pretrained one, with its gate."""
         gate, base_error, error = correction.gate(corrector, windows)
         used, pretrained = "used", self.recipe.pretrained
-        if pretrained is not None and pretrained is not corrector:
+        comparable = not corrector.config.spread  # the pretrained one has none to offer
+        if pretrained is not None and pretrained is not corrector and comparable:
             as_it_came = replace(correction, config=pretrained.config)
             other_gate, _, other = as_it_came.gate(pretrained, windows)
             if other < error:
@@ -230,19 +230,47 @@ class Fitting:
             },
         )
 
+    def _calibrate(
+        self,
+        source: Source,
+        base: LinearBase,
+        corrector: Corrector | None,
+        gate: Tensor,
+        fitted_on: Windows,
+        judged: Windows,
+    ) -> tuple[Calibration, Corrector | None, dict[str, str]]:
+        """Calibrate, and keep a corrector only if its gated correction or its spread is used."""
+        store, horizon = source.store, self.plan.horizon
+        report = {}
+        if corrector is not None and (gate.any() or corrector.config.spread):
+            unseen = fitted_on if corrector is self.recipe.pretrained else judged
+            forecast = _out_of_sample(source, self.plan, base, corrector, gate)
+            calibration = calibrate(store, unseen, horizon, forecast)
+            helps = calibration.spread_helps
+            if calibration.spread is not None:
+                report["spread"] = (
+                    f"{'used' if helps else 'not used'}: quantile loss "
+                    f"{calibration.plain_loss:.4g} without, {calibration.spread_loss:.4g} with it"
+                )
+            if gate.any() or helps:
+                return calibration, corrector, report
+        # More windows are new to the base than to a trained corrector.
+        forecast = _out_of_sample(source, self.plan, base, None, gate)
+        return calibrate(store, fitted_on, horizon, forecast), None, report
+
 
 def _out_of_sample(
     source: Source, plan: Plan, base: LinearBase, corrector: Corrector | None, gate: Tensor
 ) -> Forecaster:
     """Return what forecasts windows by folds of the base that never saw their targets."""
 
-    def forecast(windows: Windows) -> tuple[Tensor, Level]:
+    def forecast(windows: Windows) -> Normalised:
         base_of = base.out_of_fold(source.store, windows)
         if corrector is None:
             inputs, level = features(source.store, windows, plan.context)
-            return base_of(inputs), level
+            return Normalised(base_of(inputs), level)
         batch = assemble(source, windows, plan.context, corrector.config, base_of)
-        return batch.base + gate * corrector(*batch.inputs), batch.level
+        return Normalised.of(batch, corrector, gate)
 
     return forecast
 
@@ -252,9 +280,9 @@ def _base_error(source: Source, plan: Plan, base: LinearBase, windows: Windows) 
     forecast = _out_of_sample(source, plan, base, None, torch.zeros(plan.horizon))
     total, count = 0.0, 0.0
     for part in windows.batches(_MOST_JUDGED):
-        normalised, level = forecast(part)
+        point, level, _ = forecast(part)
         values, _ = source.store.future(part, plan.horizon)
         counted = source.store.target_weights(part, plan.horizon)
-        total += float(((level.restore(normalised) - values).abs() * counted).sum())
+        total += float(((level.restore(point) - values).abs() * counted).sum())
         count += float(counted.sum())
     return total / max(count, torch.finfo().tiny)

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from tsmamba.data.windows import Windows
-from tsmamba.forecast.base import Context, Level, features
+from tsmamba.forecast.base import Context, features
 from tsmamba.forecast.calibration import Residuals
-from tsmamba.forecast.correction import assemble
+from tsmamba.forecast.correction import Normalised, assemble
 from tsmamba.forecast.effects import Effects
 from tsmamba.forecast.local import Local
 from tsmamba.forecast.network import Corrector, CorrectorConfig
@@ -25,11 +25,12 @@ class Forecast:
 
     point: Tensor  # (n, H)
     scale: Tensor  # (n, 1)
+    spread: Tensor  # (n, H), of errors in units of the scale, or (1,) where none is in use
     residuals: Residuals
 
     def quantile(self, q: float) -> Tensor:
         """Return a quantile of each step, shape (n, H); it never falls with ``q``."""
-        return self.point + self.residuals.quantile(q, self.scale)
+        return self.point + self.spread * self.residuals.quantile(q, self.scale)
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class ForecastModel:
         What covariates explain by themselves, where that proved its gain.
     local : Local, optional
         What the base has for each series, where that proved its gain.
+    spread_residuals : Residuals, optional
+        What intervals are made of in units of the corrector's spread, where that proved its gain.
     """
 
     context: Context
@@ -64,6 +67,7 @@ class ForecastModel:
     cycles: tuple[tuple[float, int], ...]
     effects: Effects | None = None
     local: Local | None = None
+    spread_residuals: Residuals | None = None
 
     @property
     def horizon(self) -> int:
@@ -81,23 +85,26 @@ class ForecastModel:
         windows : Windows
             Where.
         base_only : bool, default False
-            Leave the corrector out.
+            Leave the corrector out, and with it the spread that it gives.
 
         Returns
         -------
         Forecast
             Point forecasts and what their quantiles follow from.
         """
-        points, scales = [], []
+        points, scales, spreads = [], [], []
         for part in windows.batches(_BATCH):
-            normalised, level = self._normalised(source, part, base_only)
-            points.append(level.restore(normalised) + source.effects_ahead(part, self.horizon))
+            point, level, spread = self._normalised(source, part, base_only)
+            points.append(level.restore(point) + source.effects_ahead(part, self.horizon))
             scales.append(level.scale)
-        return Forecast(torch.cat(points), torch.cat(scales), self.residuals)
+            if spread is not None:
+                spreads.append(spread)
+        point, scale = torch.cat(points), torch.cat(scales)
+        if self.spread_residuals is not None and spreads:
+            return Forecast(point, scale, torch.cat(spreads), self.spread_residuals)
+        return Forecast(point, scale, torch.ones(1), self.residuals)
 
-    def _normalised(
-        self, source: Source, windows: Windows, base_only: bool
-    ) -> tuple[Tensor, Level]:
+    def _normalised(self, source: Source, windows: Windows, base_only: bool) -> Normalised:
         numbers = source.store.numbers(windows)
 
         def base_of(inputs: Tensor) -> Tensor:
@@ -106,9 +113,9 @@ class ForecastModel:
 
         if base_only or self.corrector is None:
             inputs, level = features(source.store, windows, self.context)
-            return base_of(inputs), level
+            return Normalised(base_of(inputs), level)
         batch = assemble(source, windows, self.context, self.corrector.config, base_of)
-        return batch.base + self.gate * self.corrector(*batch.inputs), batch.level
+        return Normalised.of(batch, self.corrector, self.gate)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Return settings and tensors for a model file."""
@@ -123,6 +130,9 @@ class ForecastModel:
             settings["corrector"] = asdict(self.corrector.config)
             state = self.corrector.state_dict()
             tensors |= {_CORRECTOR + name: x for name, x in state.items()}
+        if self.spread_residuals is not None:
+            tensors["spread_residuals"] = self.spread_residuals.quantiles
+            settings["spread_power"] = self.spread_residuals.power
         if self.effects is not None:
             tensors |= {_EFFECTS + name: x for name, x in self.effects.tensors().items()}
         if self.local is not None:
@@ -137,6 +147,9 @@ class ForecastModel:
             corrector = Corrector(CorrectorConfig(**settings["corrector"])).eval()
             corrector.load_state_dict(_part(tensors, _CORRECTOR))
             corrector.requires_grad_(False)
+        by_spread = None
+        if "spread_residuals" in tensors:
+            by_spread = Residuals(tensors["spread_residuals"], settings["spread_power"])
         effects, local = _part(tensors, _EFFECTS), _part(tensors, _LOCAL)
         return cls(
             context=_context(settings["context"]),
@@ -147,6 +160,7 @@ class ForecastModel:
             cycles=tuple((float(period), int(n)) for period, n in settings["cycles"]),
             effects=Effects.from_tensors(effects) if effects else None,
             local=Local(**local) if local else None,
+            spread_residuals=by_spread,
         )
 
 

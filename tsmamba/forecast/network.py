@@ -1,11 +1,19 @@
 """The corrector: a small causal Mamba that reads history and base forecast, and corrects."""
 
+import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from tsmamba.nn import MambaStack
+
+# Of the spread of errors, in units of the window's scale: where training starts, and the logarithm
+# of the factor by which it can become larger or smaller.
+_FIRST_SPREAD = 0.5
+_MOST_LOG_FACTOR = 3.0
+_FIRST_FREEDOM = 5.0
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,8 @@ class CorrectorConfig:
     odd : bool
         Whether the correction changes sign with its inputs: up and down are alike. Drawn signs
         teach it that in training; evaluation takes the mean over both.
+    spread : bool
+        Whether it also says how wide errors spread at each step.
     """
 
     history: int
@@ -40,6 +50,7 @@ class CorrectorConfig:
     d_state: int = 16
     dropout: float = 0.1
     odd: bool = False
+    spread: bool = False
 
     @property
     def history_tokens(self) -> int:
@@ -56,13 +67,22 @@ class CorrectorConfig:
         return -(-horizon // self.patch)
 
 
+class Outputs(NamedTuple):
+    """What a `Corrector` says of some windows, in units of their levels."""
+
+    correction: Tensor  # (n, H), to be added to the base forecast
+    spread: Tensor | None  # (n, H), scale of the errors that remain, where it was asked for
+
+
 class Corrector(nn.Module):
     """Residual of a base forecast, from patches of history and of the forecast itself.
 
     Tokens run through time: history patch by patch, then the base forecast patch by patch; each
     forecast token emits the correction of its own steps. The head starts at zero, so an untrained
     corrector changes nothing. It sees no level and no scale. The network is causal, so a long
-    forecast begins like a short one, but for the padding of the last token.
+    forecast begins like a short one, but for the padding of the last token. With ``config.spread``
+    a second head gives the scale of Student's t around the corrected forecast, whose degrees of
+    freedom are one learned number.
 
     Parameters
     ----------
@@ -94,6 +114,16 @@ class Corrector(nn.Module):
         self.head = nn.Linear(width, config.patch)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
+        self.spread_head = nn.Linear(width, config.patch) if config.spread else None
+        if self.spread_head is not None:
+            nn.init.zeros_(self.spread_head.weight)
+            nn.init.zeros_(self.spread_head.bias)
+            self.raw_freedom = nn.Parameter(torch.tensor(math.log(math.expm1(_FIRST_FREEDOM - 2))))
+
+    @property
+    def freedom(self) -> Tensor:
+        """Degrees of freedom of Student's t, above 2 so that its variance is finite."""
+        return 2 + nn.functional.softplus(self.raw_freedom)
 
     def forward(self, history: Tensor, base: Tensor, observed: Tensor, context: Tensor) -> Tensor:
         """Return the correction of each step, in units of the window's level.
@@ -114,19 +144,41 @@ class Corrector(nn.Module):
         Tensor of shape (n, H)
             To be added to ``base``.
         """
-        if not self.config.odd:
-            return self._correction(history, base, observed, context)
-        if self.training:
-            sign = torch.where(torch.rand(len(base), 1) < 0.5, -1.0, 1.0)
-            return sign * self._correction(sign * history, sign * base, observed, context)
-        both = torch.cat([history, -history]), torch.cat([base, -base])
-        twice = torch.cat([observed, observed]), torch.cat([context, context])
-        as_is, turned = self._correction(*both, *twice).chunk(2)
-        return (as_is - turned) / 2
+        return self.outputs(history, base, observed, context).correction
 
-    def _correction(
+    def outputs(self, history: Tensor, base: Tensor, observed: Tensor, context: Tensor) -> Outputs:
+        """Return correction and spread of each step.
+
+        Parameters
+        ----------
+        history, base, observed, context
+            As in `forward`.
+
+        Returns
+        -------
+        Outputs
+            An odd corrector has the same spread for a mirrored window.
+        """
+        if not self.config.odd:
+            correction, log_spread = self._emitted(history, base, observed, context)
+        elif self.training:
+            sign = torch.where(torch.rand(len(base), 1) < 0.5, -1.0, 1.0)
+            turned, log_spread = self._emitted(sign * history, sign * base, observed, context)
+            correction = sign * turned
+        else:
+            both = torch.cat([history, -history]), torch.cat([base, -base])
+            twice = torch.cat([observed, observed]), torch.cat([context, context])
+            pair, log_spread = self._emitted(*both, *twice)
+            as_is, turned = pair.chunk(2)
+            correction = (as_is - turned) / 2
+            if log_spread is not None:
+                log_spread = torch.stack(log_spread.chunk(2)).mean(0)
+        return Outputs(correction, None if log_spread is None else _bounded(log_spread))
+
+    def _emitted(
         self, history: Tensor, base: Tensor, observed: Tensor, context: Tensor
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the correction and the raw logarithm of the spread."""
         patch, n, horizon = self.config.patch, *base.shape
         past = self.embed_history(history.view(n, -1, patch))
         ahead = self.config.forecast_tokens(horizon)
@@ -139,9 +191,13 @@ class Corrector(nn.Module):
         seen = observed.view(n, -1, patch).any(-1)
         mask = nn.functional.pad(seen, (0, ahead), value=True)
         encoded = self.stack(tokens, mask=None if bool(mask.all()) else mask)
-        correction = self.head(encoded[:, -ahead:])  # (n, tokens, patch)
-        out: Tensor = correction.reshape(n, -1)[:, :horizon]
-        return out
+
+        def by_step(head: nn.Module) -> Tensor:
+            emitted: Tensor = head(encoded[:, -ahead:])  # (n, tokens, patch)
+            return emitted.reshape(n, -1)[:, :horizon]
+
+        log_spread = None if self.spread_head is None else by_step(self.spread_head)
+        return by_step(self.head), log_spread
 
     def start_from(self, other: "Corrector") -> None:
         """Take over the weights of a corrector of the same width, depth and patch.
@@ -160,3 +216,8 @@ class Corrector(nn.Module):
         if self.embed_context is not None:
             nn.init.zeros_(self.embed_context.weight)
             nn.init.zeros_(self.embed_context.bias)
+
+
+def _bounded(log_spread: Tensor) -> Tensor:
+    """Return the spread; no window can make it vanish or explode."""
+    return _FIRST_SPREAD * (_MOST_LOG_FACTOR * (log_spread / _MOST_LOG_FACTOR).tanh()).exp()

@@ -4,11 +4,14 @@ import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from tsmamba.training.settings import Training
+
+_Network = TypeVar("_Network", bound=nn.Module)
 
 
 @dataclass
@@ -35,10 +38,10 @@ class History:
 
 
 def train(
-    network: nn.Module,
+    network: _Network,
     settings: Training,
-    batch_loss: Callable[[nn.Module], Tensor],
-    validation_error: Callable[[nn.Module], float],
+    batch_loss: Callable[[_Network], Tensor],
+    validation_error: Callable[[_Network], float],
     on_step: Callable[[int, float], None] = lambda step, loss: None,
 ) -> History:
     """Train a network in place and leave it with its best averaged weights.

@@ -19,6 +19,7 @@ _ACCEPTED: dict[str, tuple[type, float, bool, float]] = {
 }
 
 _DEFAULT_STEPS = 400
+_LOSSES = ("absolute", "squared", "student-t")
 
 
 class Training(BaseEstimator):
@@ -46,6 +47,10 @@ class Training(BaseEstimator):
         Greatest norm of a gradient.
     eval_every : int >= 1, default 50
         Steps between two looks at the validation windows.
+    loss : {"absolute", "squared", "student-t"}, default "absolute"
+        What to minimise: the absolute or the squared error, or the negative log likelihood of
+        Student's t. The last one also learns how wide errors spread in each situation, which
+        intervals then follow where that makes them better.
 
     Examples
     --------
@@ -65,6 +70,7 @@ class Training(BaseEstimator):
         ema_decay: float = 0.98,
         clip_norm: float = 1.0,
         eval_every: int = 50,
+        loss: str = "absolute",
     ) -> None:
         self.max_steps = max_steps
         self.max_time = max_time
@@ -74,6 +80,7 @@ class Training(BaseEstimator):
         self.ema_decay = ema_decay
         self.clip_norm = clip_norm
         self.eval_every = eval_every
+        self.loss = loss
 
     @property
     def steps(self) -> int:
@@ -92,6 +99,9 @@ class Training(BaseEstimator):
         --------
         >>> Training(max_steps=10).check()
         """
+        if self.loss not in _LOSSES:
+            accepted = ", ".join(map(repr, _LOSSES))
+            raise ParameterError(f"training: loss={self.loss!r}; pass one of {accepted}")
         for name, (kind, least, included, end) in _ACCEPTED.items():
             value = getattr(self, name)
             if value is None and name in ("max_steps", "max_time"):

@@ -5,6 +5,7 @@ import torch
 from tsmamba.data.windows import Windows
 from tsmamba.forecast.base import Level
 from tsmamba.forecast.calibration import N_LEVELS, calibrate
+from tsmamba.forecast.correction import Normalised
 
 HORIZON = 6
 
@@ -15,14 +16,14 @@ def level_forecast(store):
     def forecast(windows):
         n = len(windows)
         scale = 0.5 + store.progress(windows)[:, None]
-        return torch.zeros(n, HORIZON), Level(torch.zeros(n, 1), scale)
+        return Normalised(torch.zeros(n, HORIZON), Level(torch.zeros(n, 1), scale))
 
     return forecast
 
 
 def calibrated(store):
     windows = store.windows(10, HORIZON)
-    return windows, calibrate(store, windows, HORIZON, level_forecast(store))
+    return windows, calibrate(store, windows, HORIZON, level_forecast(store)).plain
 
 
 @pytest.mark.parametrize("q", [0.02, 0.1, 0.5, 0.9, 0.98])
@@ -34,8 +35,8 @@ def test_quantiles_cover_on_exchangeable_noise(make_store, q, growing):
     store = make_store(y)
     windows = store.windows(10, HORIZON)
     odd = torch.arange(len(windows)) // 50 % 2 == 1
-    residuals = calibrate(store, windows.select(~odd), HORIZON, level_forecast(store))
-    _, level = level_forecast(store)(windows.select(odd))
+    residuals = calibrate(store, windows.select(~odd), HORIZON, level_forecast(store)).plain
+    level = level_forecast(store)(windows.select(odd)).level
     values, _ = store.future(windows.select(odd), HORIZON)
     share = (values <= residuals.quantile(q, level.scale)).float().mean().item()
     assert share == pytest.approx(q, abs=0.05 if q == 0.5 else 0.03)
@@ -85,7 +86,7 @@ def test_a_step_that_was_never_observed_has_no_width(make_store):
     y[-1] = 3
     store = make_store(y)
     windows = Windows(torch.tensor([25, 30]), torch.tensor([0, 0]))
-    residuals = calibrate(store, windows, HORIZON, level_forecast(store))
+    residuals = calibrate(store, windows, HORIZON, level_forecast(store)).plain
     assert (residuals.quantiles == 0).all()
 
 
@@ -93,6 +94,71 @@ def test_a_step_that_was_never_observed_has_no_width(make_store):
 def test_few_windows_share_the_errors_of_neighbouring_steps(make_store, count):
     store = make_store(np.random.default_rng(0).normal(size=200))
     windows = store.windows(10, HORIZON).thinned(count)
-    residuals = calibrate(store, windows, HORIZON, level_forecast(store))
+    residuals = calibrate(store, windows, HORIZON, level_forecast(store)).plain
     spread = residuals.quantile(0.95, torch.ones(1, 1)) - residuals.quantile(0.05, torch.ones(1, 1))
     assert (spread > 0).all()
+
+
+# A learned spread
+
+
+def alternating(factor):
+    """Return noise that is ten times as large every other step, and a forecast with a spread."""
+
+    def forecast(windows):
+        n = len(windows)
+        loud = (windows.origin[:, None] + torch.arange(HORIZON)) % 2 == 0
+        spread = torch.where(loud, 1.0, factor)
+        return Normalised(
+            torch.zeros(n, HORIZON), Level(torch.zeros(n, 1), torch.ones(n, 1)), spread
+        )
+
+    rng = np.random.default_rng(0)
+    return np.where(np.arange(12_000) % 2 == 0, 1.0, 0.1) * rng.normal(size=12_000), forecast
+
+
+@pytest.mark.parametrize(("factor", "helps"), [(0.1, True), (0.3, True), (1.0, False), (10, False)])
+def test_a_spread_is_used_where_it_lowers_the_quantile_loss(make_store, factor, helps):
+    y, forecast = alternating(factor)
+    store = make_store(y)
+    calibration = calibrate(store, store.windows(10, HORIZON), HORIZON, forecast)
+    assert calibration.spread_helps == helps
+    assert (calibration.spread_loss < calibration.plain_loss) == helps
+
+
+def test_quantiles_in_units_of_the_spread_cover_loud_and_quiet_steps(make_store):
+    y, forecast = alternating(0.1)
+    store = make_store(y)
+    windows = store.windows(10, HORIZON)
+    early = store.progress(windows) < 0.6
+    calibration = calibrate(store, windows.select(early), HORIZON, forecast)
+    later = windows.select(~early)
+    values, _ = store.future(later, HORIZON)
+    _, level, spread = forecast(later)
+    inside = values <= spread * calibration.spread.quantile(0.9, level.scale)
+    for chosen in (spread == 1, spread < 1):
+        assert inside[chosen].float().mean().item() == pytest.approx(0.9, abs=0.03)
+    plain = values <= calibration.plain.quantile(0.9, level.scale)
+    assert plain[spread == 1].float().mean() < 0.86
+    assert plain[spread < 1].float().mean() > 0.97
+
+
+def test_without_a_spread_there_is_none_to_use(make_store):
+    store = make_store(np.random.default_rng(0).normal(size=500))
+    calibration = calibrate(store, store.windows(10, HORIZON), HORIZON, level_forecast(store))
+    assert calibration.spread is None
+    assert not calibration.spread_helps
+
+
+def test_the_unit_of_a_spread_is_irrelevant(make_store):
+    y, forecast = alternating(0.1)
+    store = make_store(y)
+    windows = store.windows(10, HORIZON)
+
+    def doubled(windows):
+        one = forecast(windows)
+        return one._replace(spread=2 * one.spread)
+
+    one, other = (calibrate(store, windows, HORIZON, f) for f in (forecast, doubled))
+    torch.testing.assert_close(one.spread.quantiles, 2 * other.spread.quantiles)
+    assert one.spread_loss == pytest.approx(other.spread_loss)

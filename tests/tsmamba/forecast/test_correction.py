@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from tsmamba.data.windows import Windows
 from tsmamba.forecast.base import N_BLOCKS, Context, blocks_of
@@ -241,3 +242,69 @@ def test_training_keeps_the_best_and_reports_every_step(correction):
     errors, _, counts = correction.errors(corrector, watched, (1.0,))
     kept = float(errors.sum() / counts.sum())
     assert kept == pytest.approx(min(error for _, error in history.errors), rel=1e-5)
+
+
+def shaken(**kwargs):
+    """Return a corrector that does something."""
+    torch.manual_seed(0)
+    corrector = Corrector(replace(CONFIG, **kwargs)).eval().requires_grad_(False)
+    torch.nn.init.normal_(corrector.head.weight, std=0.3)
+    if kwargs:
+        torch.nn.init.normal_(corrector.spread_head.weight, std=0.3)
+    return corrector
+
+
+@pytest.mark.parametrize("kind", ["absolute", "squared"])
+def test_a_loss_is_the_error_in_the_units_of_the_series(correction, kind):
+    windows = correction.store.windows(24, HORIZON).thinned(99)
+    total, count = correction.loss(shaken(), windows, kind)
+    errors = correction.errors(shaken(), windows, (1.0,))
+    torch.testing.assert_close(total, getattr(errors, kind).sum())
+    assert count == errors.counts.sum()
+
+
+def test_the_loss_of_a_spread_is_the_likelihood_of_student_t(correction):
+    windows = correction.store.windows(24, HORIZON).thinned(99)
+    corrector = shaken(spread=True)
+    batch = correction.batch(windows)
+    values, _ = correction.store.future(windows, HORIZON)
+    target = batch.level.normalise(values)
+    shift, spread = corrector.outputs(*batch.inputs)
+    forecast = batch.base + shift
+    log_p = stats.t.logpdf(target, corrector.freedom.item(), forecast.numpy(), spread.numpy())
+    total, count = correction.loss(corrector, windows, "student-t")
+    assert total.item() == pytest.approx(-(log_p * batch.level.scale.numpy()).sum(), rel=1e-4)
+    assert count == 99 * HORIZON
+
+
+@pytest.mark.parametrize("kind", ["absolute", "squared", "student-t"])
+def test_a_loss_counts_by_the_weights(correction, kind):
+    corrector = shaken(spread=True) if kind == "student-t" else shaken()
+    windows = correction.store.windows(24, HORIZON).thinned(99)
+    panel = correction.source.panel
+    third = np.where(np.arange(len(panel.values)) % 3, 0.0, 3.0).astype(np.float32)
+
+    def loss(weights):
+        weighted = Source.of(replace(panel, weights=weights), season=1, cycles=())
+        return torch.stack(replace(correction, source=weighted).loss(corrector, windows, kind))
+
+    some, others = loss(third), loss(3 - third)
+    assert 0 < some[1] < others[1]
+    torch.testing.assert_close(some + others, 3 * loss(np.ones_like(third)))
+
+
+@pytest.mark.parametrize("kind", ["absolute", "squared", "student-t"])
+def test_training_is_validated_in_its_own_loss(correction, kind):
+    store = correction.store
+    split = split_windows(store, store.windows(24, HORIZON), HORIZON)
+    watched = split.validation.thinned(512)
+    corrector = Corrector(replace(CONFIG, spread=kind == "student-t")).eval()
+    with torch.no_grad():
+        total, count = correction.loss(corrector, watched, kind)
+    settings = Training(max_steps=30, batch_size=64, lr=1e-2, eval_every=10, loss=kind)
+    history = correction.train(corrector, split, settings, lambda step, loss: None)
+    assert history.errors[0][1] == pytest.approx(float(total / count), rel=1e-4)
+    with torch.no_grad():
+        total, count = correction.loss(corrector, watched, kind)
+    least = min(error for _, error in history.errors)
+    assert least == pytest.approx(float(total / count), rel=1e-4)

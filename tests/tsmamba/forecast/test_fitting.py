@@ -90,12 +90,65 @@ def test_further_training_leaves_the_pretrained_corrector_as_it_was(panel, monke
     assert all(torch.equal(before[name], x) for name, x in corrector.state_dict().items())
 
 
+@pytest.mark.parametrize(("error", "kept"), [(0.4, "used"), (0.6, "used: the pretrained one")])
+def test_a_trained_corrector_has_to_be_better_than_the_pretrained_one(
+    panel, monkeypatch, error, kept
+):
+    corrector = shaken()
+
+    def gate(correction, judged, windows):
+        return torch.ones(HORIZON), 1.0, 0.5 if judged is corrector else error
+
+    monkeypatch.setattr(Correction, "gate", gate)
+    model, report = run(panel, Recipe(CONFIG, corrector, Training(max_steps=1, batch_size=8)))
+    assert (model.corrector is corrector) == (error > 0.5)
+    assert report["corrector"].startswith(kept)
+    assert report["validation_error"] == min(error, 0.5)
+
+
 def test_a_pretrained_corrector_that_does_not_help_is_left_out(panel):
     corrector = shaken()
     torch.nn.init.constant_(corrector.head.bias, 3.0)
     model, report = run(panel, Recipe(CONFIG, corrector))
     assert model.corrector is None
     assert report["validation_error"] == report["validation_error_base"]
+
+
+LIKELIHOOD = Recipe(
+    replace(CONFIG, spread=True), training=Training(max_steps=3, batch_size=8, loss="student-t")
+)
+
+
+@pytest.fixture
+def misleading(monkeypatch):
+    """Let training end at a spread that has nothing to do with the errors."""
+    train = Correction.train
+
+    def train_and_shake(correction, corrector, *args):
+        history = train(correction, corrector, *args)
+        torch.nn.init.normal_(corrector.spread_head.weight, std=3.0)
+        return history
+
+    monkeypatch.setattr(Correction, "train", train_and_shake)
+
+
+def test_a_spread_that_does_not_help_leaves_the_base_as_it_is(panel, misleading, monkeypatch):
+    monkeypatch.setattr(Correction, "gate", lambda *_: (torch.zeros(HORIZON), 1.0, 1.0))
+    model, report = run(panel, LIKELIHOOD)
+    base, _ = run(panel, Recipe())
+    assert report["spread"].startswith("not used: quantile loss ")
+    assert model.corrector is None
+    assert model.spread_residuals is None
+    assert torch.equal(model.residuals.quantiles, base.residuals.quantiles)
+
+
+def test_a_correction_is_used_without_a_spread_that_does_not_help(panel, misleading, monkeypatch):
+    monkeypatch.setattr(Correction, "gate", lambda *_: (torch.ones(HORIZON), 1.0, 0.5))
+    model, report = run(panel, LIKELIHOOD)
+    assert report["corrector"] == "used"
+    assert report["spread"].startswith("not used: quantile loss ")
+    assert model.corrector is not None
+    assert model.spread_residuals is None
 
 
 def test_a_pretrained_corrector_is_judged_on_all_windows_that_the_base_was_fitted_on(panel):

@@ -6,6 +6,7 @@ import torch
 
 from tsmamba.data.panel import read_panel
 from tsmamba.forecast.base import features
+from tsmamba.forecast.calibration import Residuals
 from tsmamba.forecast.model import ForecastModel
 from tsmamba.forecast.network import Corrector, CorrectorConfig
 from tsmamba.forecast.source import Source
@@ -61,16 +62,73 @@ def test_forecasts_do_not_depend_on_their_batch(fitted, corrected):
         torch.testing.assert_close(one.point[0], many.point[row], rtol=1e-4, atol=1e-5)
 
 
-def test_quantiles_rise_with_their_level(fitted):
-    model, panel = fitted
-    got, _, _ = forecast(model, panel)
-    stacked = torch.stack([got.quantile(float(q)) for q in np.linspace(0.001, 0.999, 77)])
-    assert (stacked.diff(dim=0) >= 0).all()
-
-
-def test_parts_make_the_same_model(fitted, corrected):
+def test_quantiles_rise_with_their_level(fitted, spreading):
     _, panel = fitted
-    for model in (fitted[0], corrected):
+    for model in (fitted[0], spreading):
+        got, _, _ = forecast(model, panel)
+        stacked = torch.stack([got.quantile(float(q)) for q in np.linspace(0.001, 0.999, 77)])
+        assert (stacked.diff(dim=0) >= 0).all()
+
+
+@pytest.fixture(scope="module")
+def spreading(fitted, corrected):
+    """The same model whose intervals follow a spread that differs from step to step."""
+    torch.manual_seed(0)
+    corrector = Corrector(replace(corrected.corrector.config, spread=True)).eval()
+    corrector.load_state_dict(corrected.corrector.state_dict(), strict=False)
+    torch.nn.init.normal_(corrector.spread_head.weight)
+    residuals = Residuals(2 * corrected.residuals.quantiles, power=1.0)
+    return replace(corrected, corrector=corrector.requires_grad_(False), spread_residuals=residuals)
+
+
+def test_intervals_follow_the_spread_and_points_do_not(fitted, corrected, spreading):
+    _, panel = fitted
+    got = forecast(spreading, panel)[0]
+    plain = forecast(corrected, panel)[0]
+    torch.testing.assert_close(got.point, plain.point)
+    assert got.spread.shape == got.point.shape
+    assert got.spread.max() > 2 * got.spread.min()
+    expected = got.spread * spreading.spread_residuals.quantile(0.9, got.scale)
+    assert torch.equal(got.quantile(0.9), got.point + expected)
+
+
+@pytest.mark.parametrize("gate", [0.0, 0.5, 1.0])
+def test_the_gate_holds_back_no_spread(fitted, spreading, gate):
+    _, panel = fitted
+    gated = forecast(replace(spreading, gate=torch.full((24,), gate)), panel)[0]
+    whole = forecast(spreading, panel)[0]
+    assert torch.equal(gated.spread, whole.spread)
+
+
+def test_without_the_corrector_there_is_no_spread(fitted, spreading):
+    _, panel = fitted
+    got = forecast(spreading, panel, base_only=True)[0]
+    expected = got.point + spreading.residuals.quantile(0.9, got.scale)
+    assert torch.equal(got.quantile(0.9), expected)
+
+
+def test_spreads_do_not_depend_on_their_batch(fitted, spreading):
+    _, panel = fitted
+    many, source, windows = forecast(spreading, panel)
+    for row in (0, 100, len(windows) - 1):
+        one = spreading.forecast(source, windows.select(torch.tensor([row])))
+        torch.testing.assert_close(
+            one.quantile(0.9)[0], many.quantile(0.9)[row], rtol=1e-4, atol=1e-4
+        )
+
+
+def test_a_model_of_before_there_was_a_spread_is_read(fitted, corrected):
+    _, panel = fitted
+    settings, tensors = corrected.to_parts()
+    del settings["corrector"]["spread"]
+    again = ForecastModel.from_parts(settings, tensors)
+    first, second = (forecast(m, panel)[0] for m in (corrected, again))
+    assert torch.equal(first.quantile(0.3), second.quantile(0.3))
+
+
+def test_parts_make_the_same_model(fitted, corrected, spreading):
+    _, panel = fitted
+    for model in (fitted[0], corrected, spreading):
         again = ForecastModel.from_parts(*model.to_parts())
         assert again.horizon == model.horizon == 24
         assert (again.corrector is None) == (model.corrector is None)

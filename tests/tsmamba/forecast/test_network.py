@@ -113,6 +113,90 @@ def test_an_odd_corrector_corrects_a_mirrored_window_in_mirror():
     torch.testing.assert_close(2 * one, plain(history, base, observed, context) - mirrored)
 
 
+# The spread
+
+
+def spreading(corrector):
+    """Give both heads weights."""
+    torch.nn.init.normal_(corrector.spread_head.weight)
+    torch.nn.init.normal_(corrector.spread_head.bias)
+    return trained(corrector)
+
+
+def test_without_a_spread_there_are_no_weights_for_it():
+    corrector = make()
+    assert corrector.outputs(*inputs(corrector)).spread is None
+    assert not [name for name in corrector.state_dict() if "spread" in name or "freedom" in name]
+
+
+def test_an_untrained_spread_is_one_number():
+    corrector = make(spread=True)
+    correction, spread = corrector.outputs(*inputs(corrector))
+    assert (correction == 0).all()
+    assert spread.unique().numel() == 1
+    assert corrector.freedom.item() == pytest.approx(5)
+
+
+def test_a_spread_changes_no_correction():
+    corrector = spreading(make(spread=True))
+    plain = make()
+    plain.load_state_dict(corrector.state_dict(), strict=False)
+    given = inputs(corrector)
+    assert torch.equal(corrector.outputs(*given).correction, plain(*given))
+    assert torch.equal(corrector(*given), plain(*given))
+
+
+@pytest.mark.parametrize("raw", [-1e4, 0.0, 1e4])
+def test_spread_and_freedom_stay_in_bounds(raw):
+    corrector = make(spread=True)
+    torch.nn.init.constant_(corrector.spread_head.bias, raw)
+    torch.nn.init.constant_(corrector.raw_freedom, raw)
+    spread = corrector.outputs(*inputs(corrector)).spread
+    assert 0.02 < spread.min() <= spread.max() < 11
+    assert 2 <= corrector.freedom < torch.inf
+
+
+def test_a_mirrored_window_has_the_same_spread():
+    corrector = spreading(make(odd=True, spread=True))
+    history, base, observed, context = inputs(corrector)
+    one = corrector.outputs(history, base, observed, context)
+    other = corrector.outputs(-history, -base, observed, context)
+    torch.testing.assert_close(other.spread, one.spread)
+    torch.testing.assert_close(other.correction, -one.correction)
+    plain = make(spread=True)
+    plain.load_state_dict(corrector.state_dict())
+    mirrored = plain.outputs(-history, -base, observed, context).spread
+    assert not torch.allclose(plain.outputs(history, base, observed, context).spread, mirrored)
+
+
+def test_in_training_an_odd_corrector_draws_signs_and_spreads_follow():
+    corrector = spreading(make(odd=True, spread=True, dropout=0.0)).train()
+    plain = make(spread=True, dropout=0.0)
+    plain.load_state_dict(corrector.state_dict())
+    history, base, observed, context = inputs(corrector, n=40)
+    got = corrector.outputs(history, base, observed, context)
+    as_is = plain.outputs(history, base, observed, context)
+    turned = plain.outputs(-history, -base, observed, context)
+    kept = torch.isclose(got.correction, as_is.correction, atol=1e-4).all(1)
+    assert 0 < kept.sum() < 40
+    torch.testing.assert_close(got.spread[kept], as_is.spread[kept])
+    torch.testing.assert_close(got.spread[~kept], turned.spread[~kept])
+    torch.testing.assert_close(got.correction[~kept], -turned.correction[~kept])
+
+
+def test_every_parameter_of_a_spread_gets_a_gradient():
+    corrector = spreading(make(spread=True))
+    (corrector.outputs(*inputs(corrector)).spread.sum() + corrector.freedom).backward()
+    for name in ("spread_head.weight", "spread_head.bias", "raw_freedom"):
+        assert corrector.get_parameter(name).grad.any()
+
+
+def test_a_config_of_before_there_was_a_spread_has_none():
+    settings = asdict(make().config)
+    del settings["spread"]
+    assert CorrectorConfig(**settings).spread is False
+
+
 # Lengths
 
 
@@ -164,6 +248,16 @@ def test_it_starts_as_the_corrector_that_it_starts_from(horizon):
     )
 
 
+def test_a_spread_is_new_to_what_starts_from_another():
+    other, own = trained(make(n_context=0)), make(spread=True)
+    own.start_from(other)
+    given = inputs(own)
+    correction, spread = own.outputs(*given)
+    expected = other(*given[:3], given[3][..., :0])
+    torch.testing.assert_close(correction, expected, rtol=1e-5, atol=1e-6)
+    assert spread.unique().numel() == 1
+
+
 def test_training_what_started_from_another_leaves_that_alone():
     other, own = trained(make(n_context=0)), make()
     before = {name: x.clone() for name, x in other.state_dict().items()}
@@ -179,6 +273,7 @@ def test_training_what_started_from_another_leaves_that_alone():
     [
         ({"horizon": 60, "n_context": 0}, True),
         ({"dropout": 0.5}, True),
+        ({"spread": True}, True),
         ({"n_layers": 3}, False),
     ],
     ids=str,

@@ -74,6 +74,15 @@ def test_knobs_out_of_range_are_refused(name, values, accepted):
         assert str(error.value) == f"training: {name}={value!r}; pass {accepted}"
 
 
+@pytest.mark.parametrize("loss", ["huber", "Absolute", None, 1])
+def test_a_loss_that_is_not_there_is_refused(loss):
+    with pytest.raises(ParameterError) as error:
+        Training(loss=loss).check()
+    assert str(error.value) == (
+        f"training: loss={loss!r}; pass one of 'absolute', 'squared', 'student-t'"
+    )
+
+
 def test_numbers_of_numpy_are_accepted():
     Training(max_steps=np.int64(3), lr=np.float32(0.1), max_time=np.float64(1), ema_decay=0).check()
 
