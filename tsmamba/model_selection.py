@@ -8,7 +8,6 @@ from sklearn.model_selection import BaseCrossValidator
 
 from tsmamba.data.checks import DEFAULT_ID, check_keys, resolve_columns
 from tsmamba.data.frame import to_polars
-from tsmamba.data.frequency import Frequency
 from tsmamba.data.grid import Grid, lay_grid
 from tsmamba.errors import FrameError, SeriesTooShortError
 from tsmamba.forecast.defaults import check_parameters
@@ -40,7 +39,7 @@ class RollingOrigin(BaseCrossValidator):
     id_col, time_col : str, default "unique_id" and "ds"
         Columns of the series id and the time stamp. Without the id column a frame is one series.
     freq : str or int, optional
-        The step, such as "1h" or 1; found by default.
+        The step, such as "1h" or 1; found by default. With "uneven" each row is a step.
 
     Examples
     --------
@@ -134,7 +133,7 @@ class RollingOrigin(BaseCrossValidator):
         check_keys(frame, columns)
         # Sorted here, for lay_grid would warn of rows out of order, and indices mind no order.
         frame = frame.with_row_index(_ROW).sort(self.time_col)
-        grid = lay_grid(frame, columns, None if self.freq is None else Frequency.of(self.freq))
+        grid = lay_grid(frame, columns, self.freq)
         self._check_lengths(grid)
         remaining = np.empty(frame.height, np.int64)
         remaining[grid.rows.frame.get_column(_ROW).to_numpy()] = (

@@ -32,8 +32,13 @@ class LstmStack(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.norm_f = nn.RMSNorm(width, eps=NORM_EPS)
 
-    def forward(self, x: Tensor, *, mask: Tensor | None = None) -> Tensor:
-        """Encode tokens (n, T, D); a mask (n, T) is False where there is nothing to see."""
+    def forward(
+        self, x: Tensor, *, mask: Tensor | None = None, delta_scale: Tensor | None = None
+    ) -> Tensor:
+        """Encode tokens (n, T, D); a mask (n, T) is False where there is nothing to see.
+
+        ``delta_scale`` changes nothing here: the network knows no time.
+        """
         for norm, lstm, project in zip(self.norms, self.lstms, self.projections, strict=True):
             states, _ = lstm(_seen(norm(x), mask))
             x = x + self.dropout(project(states))
@@ -76,8 +81,13 @@ class MlpMixer(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.norm_f = nn.RMSNorm(width, eps=NORM_EPS)
 
-    def forward(self, x: Tensor, *, mask: Tensor | None = None) -> Tensor:
-        """Encode tokens (n, T, D); a mask (n, T) is False where there is nothing to see."""
+    def forward(
+        self, x: Tensor, *, mask: Tensor | None = None, delta_scale: Tensor | None = None
+    ) -> Tensor:
+        """Encode tokens (n, T, D); a mask (n, T) is False where there is nothing to see.
+
+        ``delta_scale`` changes nothing here: the network knows no time.
+        """
         n_tokens = x.shape[1]
         absent = self.most_tokens - n_tokens
         mixers = zip(self.token_mixers, self.channel_mixers, strict=True)

@@ -39,6 +39,14 @@ def splits(splitter, frame):
     return [(train.tolist(), test.tolist()) for train, test in splitter.split(frame)]
 
 
+def test_rows_are_steps_in_uneven_time():
+    frame = series("a", [0, 3, 4, 9, 11, 12])
+    rows = frame.with_columns(ds=pl.int_range(6))
+    found = splits(RollingOrigin(2, 2, freq="uneven"), frame)
+    assert found == splits(RollingOrigin(2, 2), rows) == [([0, 1], [2, 3]), ([0, 1, 2, 3], [4, 5])]
+    assert found != splits(RollingOrigin(2, 2), frame)
+
+
 def rows_of(frame, splitter):
     """The rows of each split as sets of id and stamp."""
     keys = list(frame.select("unique_id", "ds").iter_rows())

@@ -34,7 +34,8 @@ Target = Annotated[
 Freq = Annotated[
     str | None,
     typer.Option(
-        help="Step of time, such as 15m, 1h or 1d; found if not given.", rich_help_panel=_COLUMNS
+        help="Step of time, such as 15m, 1h or 1d, or uneven; found if not given.",
+        rich_help_panel=_COLUMNS,
     ),
 ]
 

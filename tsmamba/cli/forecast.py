@@ -272,7 +272,7 @@ def _facts(run: _Run, seconds: float) -> dict[str, str]:
     facts = {
         "series": f"{series * targets:,}",
         "rows": f"{history.height:,}",
-        "frequency": str(f.freq_.every),
+        "frequency": str(f.freq_),
         "horizon": f"{f.horizon_:,} steps",
         "context": f"{f.context_length_:,} steps",
         "season": f"{f.season_length_:,} steps",

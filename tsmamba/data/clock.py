@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from math import pi
 
+import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ _STEPS_IN_CYCLE = 2
 
 @dataclass(frozen=True)
 class Clock:
-    """Phases of the calendar for any step of any series, by arithmetic on its first stamp.
+    """Phases of the calendar for any time of any series, by arithmetic on its first stamp.
 
     Only cycles that hold at least two steps and that the data have seen twice are used: on less
     than two years the phase of the year would be a mere time index. Zones are read on the clock of
@@ -29,7 +30,7 @@ class Clock:
     first : Tensor of shape (S,), float64
         First stamp of each series in seconds of the wall clock.
     step : float
-        Seconds of a step.
+        Seconds of a step or usual gap.
     cycles : tuple of (float, int)
         Period in seconds and number of harmonics of each cycle.
 
@@ -72,7 +73,7 @@ class Clock:
             stamps = stamps.dt.replace_time_zone(None)
         first = stamps.cast(pl.Datetime("us")).to_physical().to_numpy() / 1e6
         if cycles is None:
-            span = float(panel.lengths.max()) * step
+            span = float(panel.times_at(np.arange(len(panel)), panel.lengths).max()) * step
             cycles = tuple(
                 (period, harmonics)
                 for period, harmonics in _CYCLES
@@ -85,28 +86,28 @@ class Clock:
         """Number of features of a step."""
         return 2 * sum(harmonics for _, harmonics in self.cycles)
 
-    def features(self, series: Tensor, steps: Tensor) -> Tensor:
+    def features(self, series: Tensor, times: Tensor) -> Tensor:
         """Return sine and cosine of every harmonic.
 
         Parameters
         ----------
         series : int Tensor of shape (n,)
             Number of the series.
-        steps : int Tensor of shape (n, T)
-            Steps since the first stamp of the series; may lie beyond its end.
+        times : Tensor of shape (n, T)
+            Steps or usual gaps since the first stamp of the series; may lie beyond its end.
 
         Returns
         -------
         Tensor of shape (n, T, width), float32
             In [-1, 1].
         """
-        seconds = self.first[series][:, None] + steps.double() * self.step
+        seconds = self.first[series][:, None] + times.double() * self.step
         angles = [
             2 * pi * k * (seconds % period) / period
             for period, harmonics in self.cycles
             for k in range(1, harmonics + 1)
         ]
         if not angles:
-            return torch.zeros(*steps.shape, 0)
+            return torch.zeros(*times.shape, 0)
         stacked = torch.stack(angles, dim=-1).float()
         return torch.cat([stacked.sin(), stacked.cos()], dim=-1)

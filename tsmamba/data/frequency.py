@@ -1,15 +1,16 @@
-"""The regular grid that time stamps lie on: recognise it, count its steps, continue it.
+"""The step of time stamps: recognise it, count it, continue by it.
 
 Every frequency reduces to the same picture. `Frequency.line` puts stamps on a line of whole
 numbers where one step always has the same length: the value itself for integers, time since 1970
 for hours and below, wall-clock time for days and weeks (so a day across a change of summer time is
 still one day), and months since 1970, with the place inside the month in the low digits, for
 months, quarters and years. Checking, counting and continuing are then plain integer arithmetic.
+Stamps in uneven time have a usual gap in place of a step, always of the same length.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from tsmamba.data.calendar import (
 )
 from tsmamba.errors import FrequencyError, ParameterError
 
+UNEVEN = "uneven"  # what users pass as freq where each row is a step
 MONTHS = {"mo": 1, "q": 3, "y": 12}
 _MONTH_SECONDS = 31_556_952 / 12  # a twelfth of the mean Gregorian year
 _PANDAS_ALIASES = {
@@ -49,13 +51,15 @@ _PANDAS_ALIASES = {
 }
 _PATTERN = re.compile(r"([1-9]\d*)(ns|us|ms|s|m|h|d|w|mo|q|y)")
 _ACCEPTED = "a number and a unit out of ns, us, ms, s, m, h, d, w, mo, q, y, such as '15m' or '1d'"
+_UNITS_SHOWN = ("d", "h", "m", "s", "ms", "us")
 
 
 @dataclass(frozen=True)
 class Frequency:
-    """Step of a regular time axis.
+    """Step of a time axis.
 
-    `Frequency.of` reads one that a user wrote, `infer_frequency` finds the one of a frame.
+    `Frequency.of` reads one that a user wrote, `infer_frequency` finds the one of a frame,
+    `usual_gap` that of uneven stamps.
 
     Parameters
     ----------
@@ -64,6 +68,8 @@ class Frequency:
         stamps; the difference of two neighbours for integer stamps.
     month_end : bool, default False
         Whether stamps lie on the last day of their month. Only for months, quarters and years.
+    uneven : bool, default False
+        Whether stamps may lie anywhere in time; then `every` is their median gap.
 
     Examples
     --------
@@ -75,6 +81,18 @@ class Frequency:
 
     every: str | int
     month_end: bool = False
+    uneven: bool = False
+
+    def __str__(self) -> str:
+        if not self.uneven:
+            return str(self.every)
+        if isinstance(self.every, int):
+            return f"about {self.every:,} (uneven)"
+        count, unit = self._parts
+        gap = count * NANOSECONDS[unit]
+        shown = next((u for u in _UNITS_SHOWN if gap >= NANOSECONDS[u]), "ns")
+        length = f"{gap / NANOSECONDS[shown]:,.1f}".removesuffix(".0")
+        return f"about {length}{shown} (uneven)"
 
     @classmethod
     def of(cls, freq: "str | int | Frequency") -> "Frequency":
@@ -98,7 +116,7 @@ class Frequency:
         Examples
         --------
         >>> Frequency.of("60m")
-        Frequency(every='1h', month_end=False)
+        Frequency(every='1h', month_end=False, uneven=False)
         """
         if isinstance(freq, Frequency):
             return freq
@@ -110,7 +128,9 @@ class Frequency:
         if match is None:
             alias = _PANDAS_ALIASES.get(str(freq))
             hint = f"; write {alias!r}" if alias else ""
-            raise ParameterError(f"freq={freq!r} is not a frequency; give {_ACCEPTED}{hint}")
+            raise ParameterError(
+                f"freq={freq!r} is not a frequency; give {_ACCEPTED}, or {UNEVEN!r}{hint}"
+            )
         count, unit = int(match[1]), match[2]
         if unit in MONTHS:
             return cls(_month_name(count * MONTHS[unit]))
@@ -125,7 +145,7 @@ class Frequency:
 
     @property
     def seconds(self) -> float | None:
-        """Nominal length of a step in seconds; None for integer stamps."""
+        """Nominal length of a step or usual gap in seconds; None for integer stamps."""
         if isinstance(self.every, int):
             return None
         count, unit = self._parts
@@ -329,9 +349,9 @@ class Frequency:
         Examples
         --------
         >>> Frequency("1h").to_dict()
-        {'every': '1h', 'month_end': False}
+        {'every': '1h', 'month_end': False, 'uneven': False}
         """
-        return {"every": self.every, "month_end": self.month_end}
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> "Frequency":
@@ -354,14 +374,14 @@ class Frequency:
 
         Examples
         --------
-        >>> Frequency.from_dict({"every": "1h", "month_end": False})
-        Frequency(every='1h', month_end=False)
+        >>> Frequency.from_dict({"every": "1h", "month_end": False, "uneven": False})
+        Frequency(every='1h', month_end=False, uneven=False)
         """
         try:
-            every, month_end = fields["every"], fields["month_end"]
+            every, month_end, uneven = fields["every"], fields["month_end"], fields["uneven"]
         except (KeyError, TypeError):
             raise ParameterError(f"{fields!r} is not a stored frequency") from None
-        return cls(cls.of(every).every, month_end=bool(month_end))
+        return cls(cls.of(every).every, month_end=bool(month_end), uneven=bool(uneven))
 
     @property
     def _parts(self) -> tuple[int, str]:

@@ -1,15 +1,18 @@
-"""From checked rows to steps of a regular grid, or a refusal that names the two stamps."""
+"""From checked rows to steps: places on a regular grid, or in uneven time one row after another.
+
+What fits no grid is refused in words that name the two stamps.
+"""
 
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
 from tsmamba.data.checks import Columns
-from tsmamba.data.frequency import Frequency
-from tsmamba.data.infer import infer_frequency, neighbour_gaps, with_month_end
+from tsmamba.data.frequency import UNEVEN, Frequency
+from tsmamba.data.infer import infer_frequency, neighbour_gaps, usual_gap, with_month_end
 from tsmamba.errors import FrameError, FrameWarning, FrequencyError
 
 _SERIES = "__series__"
@@ -101,8 +104,13 @@ class Grid:
         return lengths
 
 
-def lay_grid(frame: pl.DataFrame, columns: Columns, given: Frequency | None) -> Grid:
+def lay_grid(
+    frame: pl.DataFrame, columns: Columns, freq: str | int | Frequency | None = None
+) -> Grid:
     """Sort rows, and find the step of the grid and the place of every row on it.
+
+    In uneven time each row with a value is a step; rows without any are left out, so that they are
+    nothing but time that passes.
 
     Parameters
     ----------
@@ -110,8 +118,8 @@ def lay_grid(frame: pl.DataFrame, columns: Columns, given: Frequency | None) -> 
         Rows with checked ids and stamps.
     columns : Columns
         Its columns.
-    given : Frequency or None
-        The step, if the user knows it.
+    freq : str, int or Frequency, optional
+        The step, if the user knows it, or "uneven".
 
     Returns
     -------
@@ -124,6 +132,8 @@ def lay_grid(frame: pl.DataFrame, columns: Columns, given: Frequency | None) -> 
         If a series has two rows at one stamp.
     FrequencyError
         If the stamps are not on one regular grid, or one too long for memory.
+    ParameterError
+        If `freq` makes no sense.
 
     Warns
     -----
@@ -133,11 +143,44 @@ def lay_grid(frame: pl.DataFrame, columns: Columns, given: Frequency | None) -> 
     Examples
     --------
     >>> columns = Columns("unique_id", "ds", ("y",), id_given=False, wide=False)
-    >>> lay_grid(pl.DataFrame({"ds": [10, 12, 14, 18]}), columns, None).places
+    >>> lay_grid(pl.DataFrame({"ds": [10, 12, 14, 18]}), columns).places
     array([0, 1, 2, 4])
+    >>> lay_grid(pl.DataFrame({"ds": [10, 12, 14, 19]}), columns, "uneven").places
+    array([0, 1, 2, 3])
     """
+    unmeasured = isinstance(freq, str) and freq == UNEVEN
+    given = None if freq is None or unmeasured else Frequency.of(freq)
     rows = _in_order(frame, columns)
     _check_duplicates(rows)
+    if unmeasured or (given is not None and given.uneven):
+        return _row_by_row(rows, given)
+    return _on_grid(rows, given)
+
+
+def _row_by_row(rows: Rows, given: Frequency | None) -> Grid:
+    """Take each row with a value as a step; the usual gap is measured where it is not given."""
+    rows = _with_values(rows)
+    stamps = rows.stamps
+    freq = usual_gap(stamps, rows.starts) if given is None else given
+    freq.step_length(stamps.dtype)  # refuses stamps of another kind than those it was measured on
+    return Grid(rows, freq, np.arange(len(stamps)) - np.repeat(rows.starts, rows.counts))
+
+
+def _with_values(rows: Rows) -> Rows:
+    """Leave out rows without a value, but for series that have none at all."""
+    targets = [name for name in rows.columns.targets if name in rows.frame.columns]
+    if not targets:
+        return rows
+    has_value = pl.any_horizontal(pl.col(targets).is_not_null())
+    kept = rows.frame.select(has_value).to_series().to_numpy().copy()
+    empty = ~np.logical_or.reduceat(kept, rows.starts)
+    kept |= np.repeat(empty, rows.counts)
+    counts = np.add.reduceat(kept, rows.starts, dtype=np.int64)
+    return replace(rows, frame=rows.frame.filter(kept), starts=np.cumsum(counts) - counts)
+
+
+def _on_grid(rows: Rows, given: Frequency | None) -> Grid:
+    """Find the step where it is not given, and refuse rows that do not lie on its grid."""
     stamps = rows.stamps
     if given is None:
         freq = infer_frequency(stamps, rows.starts)
@@ -209,7 +252,8 @@ def _irregular(rows: Rows, freq: Frequency, gap: int, given: Frequency | None) -
     return FrequencyError(
         f"{rows.name(series)} goes from {columns.time_col}={stamps[row - 1]} to {stamps[row]}, "
         f"which is no whole number of steps of {freq.every!r} ({source}); "
-        f"{_resample(freq, columns)}, or pass freq= if the true step is another"
+        f"{_resample(freq, columns)}, pass freq={UNEVEN!r} to take each row as a step, or freq= "
+        "if the true step is another"
     )
 
 

@@ -1,4 +1,4 @@
-"""Find the frequency of time stamps."""
+"""Find the frequency of time stamps, or the usual gap of uneven ones."""
 
 from operator import itemgetter
 
@@ -56,6 +56,43 @@ def infer_frequency(stamps: pl.Series, starts: np.ndarray) -> Frequency:
         name = f"{clock * (NANOSECONDS['d'] // day)}ns"
         candidates.append((Frequency.of(name), _whole(clock_gaps, clock)))
     return max(candidates, key=itemgetter(1))[0]
+
+
+def usual_gap(stamps: pl.Series, starts: np.ndarray) -> Frequency:
+    """Measure the median gap of stamps in uneven time.
+
+    Parameters
+    ----------
+    stamps, starts
+        As in `infer_frequency`.
+
+    Returns
+    -------
+    Frequency
+        The median over all series, the lower one of two.
+
+    Raises
+    ------
+    FrequencyError
+        If no series has two stamps.
+
+    Examples
+    --------
+    >>> usual_gap(pl.Series([0, 2, 3, 13]), np.array([0])).every
+    2
+    """
+    if len(stamps) == len(starts):
+        raise FrequencyError(
+            f"no series has two rows with a value, so the usual gap in column {stamps.name!r} "
+            "cannot be measured; give longer series"
+        )
+    gaps = neighbour_gaps(stamps.to_physical().cast(pl.Int64), starts)
+    # A gap that is there, so that it is a whole number whatever the unit.
+    gap = int(np.quantile(gaps, 0.5, method="lower"))
+    if stamps.dtype.is_integer():
+        return Frequency(gap, uneven=True)
+    name = f"{gap * (NANOSECONDS['d'] // ticks_per_day(stamps.dtype))}ns"
+    return Frequency(Frequency.of(name).every, uneven=True)
 
 
 def _calendar_candidates(wall: pl.Series, starts: np.ndarray) -> list[tuple[Frequency, int]]:

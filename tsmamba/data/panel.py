@@ -16,6 +16,7 @@ from tsmamba.data.checks import Columns, check_keys, check_targets, listing, res
 from tsmamba.data.frame import column_names, to_polars
 from tsmamba.data.frequency import Frequency
 from tsmamba.data.grid import Grid, lay_grid
+from tsmamba.data.stamps import Stamps
 from tsmamba.errors import FrameError, HorizonError, SeriesTooShortError
 
 _CONSTANT_SCALE = 1e-3  # scale of a constant series, as a part of its value
@@ -23,7 +24,7 @@ _CONSTANT_SCALE = 1e-3  # scale of a constant series, as a part of its value
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Many series on one regular time grid, standardised and stored end to end.
+    """Many series on one regular time grid or in uneven time, standardised, stored end to end.
 
     `read_panel` makes one from a data frame.
 
@@ -42,12 +43,14 @@ class Panel:
     first, last : polars.Series of length S
         First and last stamp of each series, in the user's type.
     freq : Frequency
-        The step of time.
+        The step of time, or the usual gap.
     columns : Columns
         Names of the user's columns.
     numbers : ndarray of shape (S,), int64
         Number of each series in the scaling that the panel was read with, -1 where it is not in
         there; without one, the series are numbered as they come.
+    stamps : Stamps, optional
+        Stamps of the steps in uneven time; on a grid the first one and the step tell them.
     weights : ndarray of shape (total,), float32, optional
         Weight of every step, 0 where the user's frame has no row; `read_weights` adds them.
 
@@ -70,6 +73,7 @@ class Panel:
     freq: Frequency
     columns: Columns
     numbers: np.ndarray
+    stamps: Stamps | None = None
     weights: np.ndarray | None = None
 
     def __len__(self) -> int:
@@ -102,8 +106,45 @@ class Panel:
             values=np.insert(self.values, ends, values.ravel().astype(np.float32)),
             offsets=self.offsets + steps * np.arange(len(self.offsets)),
             last=self.freq.shift(self.last, pl.Series(np.full(len(self), steps))),
+            stamps=None if self.stamps is None else self.stamps.continued(steps),
             weights=None,
         )
+
+    def stamps_at(self, series: np.ndarray, steps: np.ndarray) -> pl.Series:
+        """Return the stamps of steps, which may lie beyond the ends of their series.
+
+        Parameters
+        ----------
+        series, steps : int ndarray of shape (n,)
+            Number of the series, and steps since its first.
+
+        Returns
+        -------
+        polars.Series of length n
+            In the user's type.
+
+        Examples
+        --------
+        >>> frame = pl.DataFrame({"ds": [1, 2, 4, 9], "y": [1.0, 2.0, 3.0, 4.0]})
+        >>> series, steps = np.zeros(3, np.int64), np.array([2, 3, 4])
+        >>> read_panel(frame).stamps_at(series, steps).to_list()
+        [3, 4, 5]
+        >>> read_panel(frame, freq="uneven").stamps_at(series, steps).to_list()
+        [4, 9, 11]
+        """
+        if self.stamps is not None:
+            return self.stamps.at(series, steps)
+        return self.freq.shift(self.first.gather(series), pl.Series(steps))
+
+    def steps_at(self, series: np.ndarray, stamps: pl.Series) -> np.ndarray:
+        """Undo `stamps_at`: the step that each stamp stands for, negative where there is none."""
+        if self.stamps is not None:
+            return self.stamps.steps(series, stamps)
+        return self.freq.steps_between(self.first.gather(series), stamps).fill_null(-1).to_numpy()
+
+    def times_at(self, series: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Return the time from the first stamp to steps, in steps or usual gaps."""
+        return steps if self.stamps is None else self.stamps.times(series, steps)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -169,8 +210,9 @@ def read_panel(
 ) -> Panel:
     """Check a user frame and turn it into a panel.
 
-    Missing stamps inside a series, null and NaN values become missing steps. Series keep the order
-    in which they first appear; rows that step back in time are sorted, with one warning.
+    Missing stamps inside a series, null and NaN values become missing steps. In uneven time each
+    row is a step, and rows without any value are left out. Series keep the order in which they
+    first appear; rows that step back in time are sorted, with one warning.
 
     Parameters
     ----------
@@ -181,7 +223,8 @@ def read_panel(
     target_col : str or sequence of str, default "y"
         Column of the values, or columns of a wide frame.
     freq : str, int or Frequency, optional
-        The step, such as "1h" or 1; found by default.
+        The step, such as "1h" or 1; found by default. "uneven" takes each row as a step, whatever
+        its distance in time.
     min_length : int, default 1
         Least number of steps of a series.
     require_targets : bool, default True
@@ -217,12 +260,11 @@ def read_panel(
     >>> panel.offsets
     array([0, 2, 3])
     """
-    given = None if freq is None else Frequency.of(freq)
     columns = resolve_columns(df, id_col, time_col, target_col, require_targets=require_targets)
     present = set(column_names(df))
     frame = to_polars(df, [name for name in columns.read if name in present])
     check_keys(frame, columns)
-    grid = lay_grid(check_targets(frame, columns), columns, given)
+    grid = lay_grid(check_targets(frame, columns), columns, freq)
     lengths = grid.lengths
     if (lengths < min_length).any():
         raise _too_short(grid.rows.ids, lengths, min_length, columns)
@@ -254,6 +296,7 @@ def read_panel(
         freq=grid.freq,
         columns=columns,
         numbers=numbers,
+        stamps=_stamps(grid, inner, offsets) if grid.freq.uneven else None,
     )
 
 
@@ -329,7 +372,7 @@ def panel_frame(panel: Panel, begin: np.ndarray, end: np.ndarray) -> pl.DataFram
     counts = (end - begin)[lead]
     series = np.repeat(lead, counts)
     steps = np.arange(len(series)) - np.repeat(np.cumsum(counts) - counts - begin[lead], counts)
-    out = [panel.freq.shift(panel.first.gather(series), pl.Series(steps)).alias(columns.time_col)]
+    out = [panel.stamps_at(series, steps).alias(columns.time_col)]
     if columns.id_given:
         out.insert(0, panel.ids.gather(series).alias(columns.id_col))
     for number, target in enumerate(columns.targets):
@@ -348,6 +391,13 @@ def _scatter(grid: Grid, columns: Columns, offsets: np.ndarray) -> np.ndarray:
             begins = np.repeat(offsets[:-1][number::width], grid.rows.counts)
             raw[begins + grid.places] = grid.rows.frame.get_column(target).to_numpy()
     return raw
+
+
+def _stamps(grid: Grid, inner: np.ndarray, offsets: np.ndarray) -> Stamps:
+    """Give each inner series the stamps of the rows of its id."""
+    shift = np.repeat(grid.rows.starts[inner] - offsets[:-1], np.diff(offsets))
+    rows = np.arange(offsets[-1]) + shift
+    return Stamps(grid.rows.stamps.gather(rows), offsets, grid.freq)
 
 
 def _moments(raw: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ from tsmamba.data.frame import to_polars
 from tsmamba.data.panel import Panel
 from tsmamba.errors import FrameError
 
-_NUMBER, _FIRST = "__number__", "__first__"
+_NUMBER = "__number__"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Placed:
 def place_rows(
     df: Any, panel: Panel, names: Sequence[str], begin: np.ndarray, end: np.ndarray
 ) -> Placed:
-    """Find the rows of a frame that stand on given stretches of the grid of a panel.
+    """Find the rows of a frame that stand on given stretches of the steps of a panel.
 
     Rows of other ids, at other stamps or between the steps are left out.
 
@@ -85,9 +85,7 @@ def place_rows(
         check_keys(frame, columns)
         check_stamps(frame.get_column(columns.time_col), panel.first)
     width = len(columns.targets)
-    table = pl.DataFrame(
-        {_NUMBER: np.arange(len(panel) // width), _FIRST: panel.first.gather_every(width)}
-    )
+    table = pl.DataFrame({_NUMBER: np.arange(len(panel) // width)})
     if columns.id_given:
         table = table.with_columns(panel.ids.gather_every(width).alias(columns.id_col))
         frame = frame.cast({columns.id_col: panel.ids.dtype}, strict=False)
@@ -96,9 +94,9 @@ def place_rows(
         frame = frame.join(table, how="cross")
     numbers = frame.get_column(_NUMBER).to_numpy()
     stamps = frame.get_column(columns.time_col).cast(panel.first.dtype, strict=False)
-    steps = panel.freq.steps_between(frame.get_column(_FIRST), stamps).fill_null(-1).to_numpy()
+    steps = panel.steps_at(numbers * width, stamps)
     wanted = (steps >= begin[::width][numbers]) & (steps < end[::width][numbers])
-    return Placed(frame.drop(_NUMBER, _FIRST).filter(wanted), numbers[wanted], steps[wanted])
+    return Placed(frame.drop(_NUMBER).filter(wanted), numbers[wanted], steps[wanted])
 
 
 def check_stamps(given: pl.Series, known: pl.Series) -> None:

@@ -78,6 +78,7 @@ class WindowStore:
         self._numbers = torch.from_numpy(panel.numbers)
         self.observed = torch.from_numpy(observed)
         self._weights = None if panel.weights is None else torch.from_numpy(panel.weights)
+        self._times = None if panel.stamps is None else torch.from_numpy(panel.stamps.elapsed)
         self.values = torch.from_numpy(_filled(panel.values, panel.offsets, season))
         # Sums of any stretch are differences of two of these.
         self._sums = torch.cat([torch.zeros(1).double(), self.values.double().cumsum(0)])
@@ -188,6 +189,30 @@ class WindowStore:
     def elapsed(self, windows: Windows) -> Tensor:
         """Return the steps from the start of its series to each origin, shape (n,)."""
         return windows.origin - self.offsets[windows.series]
+
+    def times(self, windows: Windows, steps: Tensor) -> Tensor:
+        """Return the time from the first stamp of the series to steps around each origin.
+
+        From the origin on time goes by the usual gap, for later stamps are not known there.
+
+        Parameters
+        ----------
+        windows : Windows
+            Where, n of them.
+        steps : int Tensor of shape (T,)
+            Counted from the origin; negative ones lie before it.
+
+        Returns
+        -------
+        Tensor of shape (n, T)
+            In steps, or float64 in usual gaps.
+        """
+        elapsed = self.elapsed(windows)[:, None]
+        steps = elapsed + steps
+        if self._times is None:
+            return steps
+        known = steps.minimum(elapsed - 1).clamp(min=0)
+        return self._times[self._start(windows) + known] + (steps - known)
 
     def _start(self, windows: Windows) -> Tensor:
         return self.offsets[windows.series][:, None]

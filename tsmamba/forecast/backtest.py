@@ -172,11 +172,10 @@ def backtest_frame(panel: Panel, windows: Windows, columns: dict[str, np.ndarray
     position = np.minimum(panel.offsets[series] + steps, len(panel.values) - 1)
     y = panel.values[position] * panel.scale[series] + panel.loc[series]
     y[steps >= panel.lengths[series]] = np.nan
-    names, first = panel.columns, panel.first.gather(series)
-    before = pl.Series(np.repeat(elapsed - 1, horizon))
+    names = panel.columns
     out = [
-        panel.freq.shift(first, pl.Series(steps)).alias(names.time_col),
-        panel.freq.shift(first, before).alias("cutoff"),
+        panel.stamps_at(series, steps).alias(names.time_col),
+        panel.stamps_at(series, np.repeat(elapsed - 1, horizon)).alias("cutoff"),
     ]
     if names.id_given:
         out.insert(0, panel.ids.gather(series).alias(names.id_col))
@@ -300,7 +299,10 @@ def continued(history: Panel, following: Panel, panel: Panel) -> np.ndarray:
             "fitted series only, or forecast new series with predict(df)"
         )
     last = _last_of(history, panel)
-    elapsed: np.ndarray = panel.freq.steps_between(panel.first, last).to_numpy() + 1
+    owner = np.repeat(np.arange(len(panel)), panel.lengths)
+    stamps = panel.stamps_at(owner, np.arange(len(owner)) - panel.offsets[owner])
+    known = (stamps <= last.gather(owner)).to_numpy()
+    elapsed = np.bincount(owner[known], minlength=len(panel))
     scored = panel.ids.is_in(ids.implode()).to_numpy()
     late = scored & (elapsed >= panel.lengths)
     if late.any():

@@ -79,11 +79,12 @@ class Batch:
     history: Tensor  # (n, L)
     observed: Tensor  # (n, L)
     context: Tensor  # (n, tokens, features)
+    gaps: Tensor | None  # (n, tokens), in uneven time
 
     @property
-    def inputs(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def inputs(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
         """The arguments of a `Corrector`."""
-        return self.history, self.base, self.observed, self.context
+        return self.history, self.base, self.observed, self.context, self.gaps
 
 
 class Normalised(NamedTuple):
@@ -136,6 +137,7 @@ def assemble(
         level.normalise(store.history(windows, config.history)),
         store.history_observed(windows, config.history),
         beside,
+        source.gaps(windows, config.history_tokens, ahead, config.patch),
     )
 
 

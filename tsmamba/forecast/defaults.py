@@ -51,7 +51,7 @@ def choose_season(panel: Panel) -> int:
 
     The calendar decides where there is one: the greatest of day, hour and minute that holds at
     most 512 steps, a week for days, a year for weeks, months and quarters. Integer stamps are
-    judged by their autocorrelation.
+    judged by their autocorrelation. Rows in uneven time have no season.
 
     Parameters
     ----------
@@ -63,6 +63,8 @@ def choose_season(panel: Panel) -> int:
     int
         1 where there is none.
     """
+    if panel.freq.uneven:
+        return 1
     every, seconds = panel.freq.every, panel.freq.seconds
     if isinstance(every, int) or seconds is None:
         return _season_by_autocorrelation(panel)

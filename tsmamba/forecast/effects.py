@@ -135,7 +135,7 @@ class Effects:
         """
         harmonics = self.weights.shape[1] // 2
         clock = Clock.of(panel, tuple((period, harmonics) for period in self.period.tolist()))
-        rows = _Rows.of(covariates, self.averaged, int(self.season))
+        rows = _Rows.of(panel, covariates, self.averaged, int(self.season))
         ramps = _Ramps(self.column, self.low, self.high, self.mean)
         parts = []
         for index in torch.arange(len(rows.inputs)).split(_ROWS):
@@ -159,10 +159,10 @@ class _Rows(NamedTuple):
 
     inputs: Tensor  # (rows, F + M)
     series: Tensor  # (rows,), one of those that share the row
-    steps: Tensor  # (rows,), from the start of the series
+    times: Tensor  # (rows,), from the start of the series
 
     @classmethod
-    def of(cls, covariates: Covariates, averaged: Tensor, season: int) -> "_Rows":
+    def of(cls, panel: Panel, covariates: Covariates, averaged: Tensor, season: int) -> "_Rows":
         begins, lead = np.unique(covariates.starts, return_index=True)
         count = len(covariates.values)
         ids = np.repeat(np.arange(len(begins)), np.diff(begins, append=count))
@@ -176,11 +176,12 @@ class _Rows(NamedTuple):
         for place, column in enumerate(averaged.tolist(), start=known.shape[1]):
             sums = np.concatenate([[0.0], known[:, column].cumsum(dtype=np.float64)])
             inputs[:, place] = (sums[after] - sums[after - taken]) / taken
-        return cls(*map(torch.from_numpy, (inputs, lead[ids], steps)))
+        times = panel.times_at(lead[ids], steps)
+        return cls(*map(torch.from_numpy, (inputs, lead[ids], times)))
 
     def phases(self, clock: Clock, index: Tensor) -> Tensor:
         """Return a one and the phases of some rows, shape (n, 1 + P)."""
-        phases = clock.features(self.series[index], self.steps[index, None])[:, 0]
+        phases = clock.features(self.series[index], self.times[index, None])[:, 0]
         return torch.cat([torch.ones(len(index), 1), phases], dim=1)
 
 
@@ -259,7 +260,7 @@ def fit_effects(panel: Panel, covariates: Covariates, season: int) -> Effects | 
     True
     """
     averaged = _to_average(covariates, season)
-    rows = _Rows.of(covariates, averaged, season)
+    rows = _Rows.of(panel, covariates, averaged, season)
     ramps = _Ramps.learn(rows.inputs)
     clock = Clock.of(panel)
     clock = replace(clock, cycles=clock.cycles[:1])

@@ -59,7 +59,8 @@ class MambaForecaster(RollingOrigins):
     id_col, time_col : str, default "unique_id" and "ds"
         Columns of the series id and the time stamp. Without the id column a frame is one series.
     freq : str or int, optional
-        The step, such as "1h" or 1; found by default.
+        The step, such as "1h" or 1; found by default. "uneven" takes each row as a step, whatever
+        its distance in time.
     season_length : int >= 1, optional
         Season in steps; found by default.
     past_covariates, future_covariates, static_covariates : sequence of str, optional

@@ -41,7 +41,8 @@ class Facts:
     length, longest, shortest : int
         Steps of the median, the longest and the shortest series, missing ones included.
     step : str
-        Step of time, such as "1h"; a whole number for integer stamps.
+        Step of time, such as "1h"; a whole number for integer stamps; "about 40m (uneven)" with
+        the median gap where time is uneven.
     step_seconds : float, optional
         Its length; None for integer stamps.
     season : int
@@ -120,7 +121,7 @@ def examine(panel: Panel, season: int) -> Facts:
         length=int(np.median(lengths)),
         longest=int(lengths.max()),
         shortest=int(lengths.min()),
-        step=str(panel.freq.every),
+        step=str(panel.freq),
         step_seconds=panel.freq.seconds,
         season=season,
         memory_estimate=_BYTES_OF_A_FIT + _BYTES_OF_A_STEP * len(panel.values),

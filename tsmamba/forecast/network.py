@@ -14,6 +14,9 @@ from tsmamba.nn import MambaStack
 _FIRST_SPREAD = 0.5
 _MOST_LOG_FACTOR = 3.0
 _FIRST_FREEDOM = 5.0
+# The scan weighs what comes in by the time that passes, without end: of the bundled corrector, a
+# token whose steps take 8 usual gaps about doubles the correction.
+_LONGEST_GAP = 8.0
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,14 @@ class Corrector(nn.Module):
         """Degrees of freedom of Student's t, above 2 so that its variance is finite."""
         return 2 + nn.functional.softplus(self.raw_freedom)
 
-    def forward(self, history: Tensor, base: Tensor, observed: Tensor, context: Tensor) -> Tensor:
+    def forward(
+        self,
+        history: Tensor,
+        base: Tensor,
+        observed: Tensor,
+        context: Tensor,
+        gaps: Tensor | None = None,
+    ) -> Tensor:
         """Return the correction of each step, in units of the window's level.
 
         Parameters
@@ -138,20 +148,29 @@ class Corrector(nn.Module):
             Which steps of history are real; a patch without any is skipped.
         context : Tensor of shape (n, tokens, n_context)
             Further features of each token.
+        gaps : Tensor of shape (n, tokens), optional
+            Mean time that passes with each step of a token, in usual gaps, where time is uneven.
 
         Returns
         -------
         Tensor of shape (n, H)
             To be added to ``base``.
         """
-        return self.outputs(history, base, observed, context).correction
+        return self.outputs(history, base, observed, context, gaps).correction
 
-    def outputs(self, history: Tensor, base: Tensor, observed: Tensor, context: Tensor) -> Outputs:
+    def outputs(
+        self,
+        history: Tensor,
+        base: Tensor,
+        observed: Tensor,
+        context: Tensor,
+        gaps: Tensor | None = None,
+    ) -> Outputs:
         """Return correction and spread of each step.
 
         Parameters
         ----------
-        history, base, observed, context
+        history, base, observed, context, gaps
             As in `forward`.
 
         Returns
@@ -160,15 +179,16 @@ class Corrector(nn.Module):
             An odd corrector has the same spread for a mirrored window.
         """
         if not self.config.odd:
-            correction, log_spread = self._emitted(history, base, observed, context)
+            correction, log_spread = self._emitted(history, base, observed, context, gaps)
         elif self.training:
             sign = torch.where(torch.rand(len(base), 1) < 0.5, -1.0, 1.0)
-            turned, log_spread = self._emitted(sign * history, sign * base, observed, context)
+            turned, log_spread = self._emitted(sign * history, sign * base, observed, context, gaps)
             correction = sign * turned
         else:
             both = torch.cat([history, -history]), torch.cat([base, -base])
             twice = torch.cat([observed, observed]), torch.cat([context, context])
-            pair, log_spread = self._emitted(*both, *twice)
+            times = None if gaps is None else torch.cat([gaps, gaps])
+            pair, log_spread = self._emitted(*both, *twice, times)
             as_is, turned = pair.chunk(2)
             correction = (as_is - turned) / 2
             if log_spread is not None:
@@ -176,7 +196,12 @@ class Corrector(nn.Module):
         return Outputs(correction, None if log_spread is None else _bounded(log_spread))
 
     def _emitted(
-        self, history: Tensor, base: Tensor, observed: Tensor, context: Tensor
+        self,
+        history: Tensor,
+        base: Tensor,
+        observed: Tensor,
+        context: Tensor,
+        gaps: Tensor | None,
     ) -> tuple[Tensor, Tensor | None]:
         """Return the correction and the raw logarithm of the spread."""
         patch, n, horizon = self.config.patch, *base.shape
@@ -190,7 +215,8 @@ class Corrector(nn.Module):
             tokens = tokens + self.embed_context(context)
         seen = observed.view(n, -1, patch).any(-1)
         mask = nn.functional.pad(seen, (0, ahead), value=True)
-        encoded = self.stack(tokens, mask=None if bool(mask.all()) else mask)
+        times = None if gaps is None else _times(gaps, mask)
+        encoded = self.stack(tokens, mask=None if bool(mask.all()) else mask, delta_scale=times)
 
         def by_step(head: nn.Module) -> Tensor:
             emitted: Tensor = head(encoded[:, -ahead:])  # (n, tokens, patch)
@@ -221,3 +247,16 @@ class Corrector(nn.Module):
 def _bounded(log_spread: Tensor) -> Tensor:
     """Return the spread; no window can make it vanish or explode."""
     return _FIRST_SPREAD * (_MOST_LOG_FACTOR * (log_spread / _MOST_LOG_FACTOR).tanh()).exp()
+
+
+def _times(gaps: Tensor, seen: Tensor) -> Tensor:
+    """Return the time that passes with each token since the last one that was seen, bounded.
+
+    A token that is not seen changes no state, so the next one lets its time pass, too. Before the
+    first there is nothing to decay.
+    """
+    ends = gaps.double().cumsum(1)
+    last_end = torch.where(seen, ends, 0.0).cummax(1).values
+    before = nn.functional.pad(last_end[:, :-1], (1, 0))
+    since = torch.where(before > 0, ends - before, gaps)
+    return since.clamp(max=_LONGEST_GAP).to(gaps.dtype)

@@ -139,7 +139,9 @@ class RollingOrigins(FrameReader):
         """Return a clone fitted on the rows of each series before its origin."""
         history = self._inputs().rows(df, panel, np.zeros_like(elapsed), elapsed)
         fresh: RollingOrigins = clone(self)
-        fresh.set_params(horizon=horizon, freq=panel.freq.every).fit(history)
+        # What was found on all rows need not be found on few; a usual gap is measured anew.
+        freq = panel.freq.every if self.freq is None else self.freq
+        fresh.set_params(horizon=horizon, freq=freq).fit(history)
         return fresh
 
     def _backtest(

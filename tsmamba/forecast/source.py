@@ -105,8 +105,8 @@ class Source:
             that are not known ahead zero after the origin; static covariates.
         """
         elapsed = self.store.elapsed(windows)
-        steps = elapsed[:, None] + torch.arange(-history, ahead) * patch
-        parts = [self.clock.features(windows.series, steps)]
+        times = self.store.times(windows, torch.arange(-history, ahead) * patch)
+        parts = [self.clock.features(windows.series, times)]
         if self.covariates is not None:
             tokens = history + ahead
             rows = self.covariates.window(elapsed, windows.series, -history * patch, tokens * patch)
@@ -115,6 +115,24 @@ class Source:
             static = torch.from_numpy(self.covariates.static)[windows.series]
             parts += [means, static[:, None].expand(-1, tokens, -1)]
         return torch.cat(parts, dim=-1)
+
+    def gaps(self, windows: Windows, history: int, ahead: int, patch: int) -> Tensor | None:
+        """Return the mean time that passes with each step of a token, in usual gaps.
+
+        Parameters
+        ----------
+        windows, history, ahead, patch
+            As in `context`.
+
+        Returns
+        -------
+        Tensor of shape (n, history + ahead), or None
+            One from the origin on, and None on a regular grid.
+        """
+        if self.panel.stamps is None:
+            return None
+        ends = torch.arange(-history, ahead + 1) * patch - 1
+        return (self.store.times(windows, ends).diff(dim=1) / patch).float()
 
     def effects_ahead(self, windows: Windows, horizon: int) -> Tensor | float:
         """Return what the effects add to a forecast, shape (n, H), or zero if there are none."""

@@ -1,5 +1,6 @@
 import datetime as dt
 import io
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -184,6 +185,16 @@ def test_a_refusal_is_one_message_and_exit_code_two(
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_stamps_on_no_grid_are_taken_row_by_row(tsmamba_forecast, tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    minutes = pl.Series(np.random.default_rng(0).integers(1, 90, 300)).cum_sum()
+    series(300).with_columns(ds=START + pl.duration(minutes=minutes)).write_csv(path)
+    done = tsmamba_forecast(path, *QUICK, "--freq", "uneven")
+    assert done.exit_code == 0
+    assert re.search(r"frequency +about \d+(\.\d)?m \(uneven\)", done.stdout)
+    assert "pass freq='uneven'" in tsmamba_forecast(path, *QUICK).stderr
 
 
 @pytest.mark.parametrize(

@@ -193,12 +193,20 @@ def test_integer_steps_have_no_seconds():
     assert Frequency(1).seconds is None
 
 
-@pytest.mark.parametrize("freq", [Frequency(3), Frequency("1h"), Frequency("1mo", month_end=True)])
+@pytest.mark.parametrize(
+    "freq",
+    [
+        Frequency(3),
+        Frequency("1h"),
+        Frequency("1mo", month_end=True),
+        Frequency("1234us", uneven=True),
+    ],
+)
 def test_json_round_trip(freq):
     assert Frequency.from_dict(json.loads(json.dumps(freq.to_dict()))) == freq
 
 
-@pytest.mark.parametrize("fields", [{}, None, {"every": "x", "month_end": False}])
+@pytest.mark.parametrize("fields", [{}, None, {"every": "x", "month_end": False, "uneven": False}])
 def test_damaged_json_is_refused(fields):
     with pytest.raises(ParameterError):
         Frequency.from_dict(fields)

@@ -154,8 +154,8 @@ def test_an_irregular_stamp_names_the_pair_and_the_repair(long_frame):
     assert refused(moved, FrequencyError) == (
         "series 'b' goes from ds=2024-01-01 01:00:00 to 2024-01-01 02:05:00, which is no whole "
         "number of steps of '1h' (the most common one); resample, e.g. df.group_by_dynamic('ds', "
-        "every='1h', group_by='unique_id').agg(pl.col('y').mean()), or pass freq= if the true step "
-        "is another"
+        "every='1h', group_by='unique_id').agg(pl.col('y').mean()), pass freq='uneven' to take "
+        "each row as a step, or freq= if the true step is another"
     )
     assert "steps of '2h' (given)" in refused(frame, FrequencyError, freq="2h")
     assert read_panel(moved, freq="5m").lengths.tolist() == [49, 49]

@@ -117,7 +117,7 @@ class Known(torch.nn.Module):
         self.windows = iter(windows.batches(256))
         return windows
 
-    def forward(self, history, base, observed, context):
+    def forward(self, history, base, observed, context, gaps):
         windows = next(self.windows)
         values, _ = self.correction.store.future(windows, HORIZON)
         block = blocks_of(self.correction.store, windows, HORIZON)
@@ -149,7 +149,7 @@ def test_the_gate_stays_closed_where_it_hurts_or_does_nothing(correction, factor
 
 def test_noise_does_not_open_the_gate(correction):
     class Noise(torch.nn.Module):
-        def forward(self, history, base, observed, context):
+        def forward(self, history, base, observed, context, gaps):
             return torch.randn_like(base)
 
     store = correction.store
@@ -161,8 +161,8 @@ def test_noise_does_not_open_the_gate(correction):
 
 def test_the_gate_stays_closed_where_rare_blunders_outweigh_small_gains(correction):
     class Wild(Known):
-        def forward(self, history, base, observed, context):
-            out = super().forward(history, base, observed, context)
+        def forward(self, history, base, observed, context, gaps):
+            out = super().forward(history, base, observed, context, gaps)
             out[::100] += 10.0
             return out
 

@@ -80,10 +80,13 @@ def test_a_patch_without_any_real_value_is_skipped():
     torch.testing.assert_close(first, second, rtol=0, atol=0)
 
 
-def test_windows_of_a_batch_do_not_mix():
+@pytest.mark.parametrize("timed", [False, True])
+def test_windows_of_a_batch_do_not_mix(timed):
     corrector = trained(make())
     given = inputs(corrector)
     given[2][0, :24] = False
+    if timed:
+        given = (*given, torch.rand(3, 7) * 3)
     alone = torch.cat([corrector(*(x[[row]] for x in given)) for row in range(3)])
     torch.testing.assert_close(corrector(*given), alone, rtol=1e-4, atol=1e-5)
 
@@ -229,6 +232,82 @@ def test_an_unseen_history_is_as_good_as_none():
     masked = corrector(history, base, observed, context)
     short = corrector(history[:, 24:], base, observed[:, 24:], context[:, 2:])
     torch.testing.assert_close(masked, short, rtol=1e-5, atol=1e-6)
+
+
+# Uneven time
+
+
+def timed(corrector, gaps, seen=(True,) * 4):
+    """Correct the same windows with these gaps of the tokens of history."""
+    torch.manual_seed(1)
+    history, base, observed, context = inputs(corrector)
+    observed &= torch.tensor(seen).repeat_interleave(12)
+    gaps = torch.tensor([*gaps, 1.0, 1.0, 1.0]).expand(3, -1)
+    return corrector(history, base, observed, context, gaps)
+
+
+@pytest.mark.parametrize("odd", [False, True])
+def test_even_gaps_are_as_good_as_none(odd):
+    corrector = trained(make(odd=odd))
+    given = inputs(corrector)
+    torch.testing.assert_close(corrector(*given, torch.ones(3, 7)), corrector(*given))
+    assert not torch.allclose(corrector(*given, torch.rand(3, 7)), corrector(*given))
+
+
+def test_an_odd_corrector_is_odd_in_uneven_time():
+    corrector = trained(make(odd=True))
+    history, base, observed, context = inputs(corrector)
+    gaps = torch.rand(3, 7) * 3
+    one = corrector(history, base, observed, context, gaps)
+    torch.testing.assert_close(corrector(-history, -base, observed, context, gaps), -one)
+
+
+@pytest.mark.parametrize("seen", [(True, False, True, True), (True, True, False, False)], ids=str)
+def test_the_time_of_a_skipped_patch_passes_with_the_next_one(seen):
+    """The last token of history hands its time on to the first of the forecast."""
+    corrector = trained(make())
+    whole = timed(corrector, (1.0, 2.0, 1.0, 1.0), seen)
+    same = timed(corrector, (1.0, 0.5, 2.5, 1.0) if seen[3] else (1.0, 2.0, 0.0, 2.0), seen)
+    other = timed(corrector, (1.0, 2.0, 2.0, 1.0), seen)
+    torch.testing.assert_close(same, whole)
+    assert not torch.allclose(other, whole)
+
+
+def test_time_before_the_first_real_value_is_nothing():
+    corrector = trained(make())
+    seen = (False, True, True, True)
+    short, long = (timed(corrector, (gap, 2.0, 1.0, 1.0), seen) for gap in (0.1, 100.0))
+    torch.testing.assert_close(short, long)
+
+
+def test_very_long_gaps_are_all_alike():
+    corrector = trained(make())
+    day, year = (timed(corrector, (1.0, gap, 1.0, 1.0)) for gap in (1e2, 1e6))
+    torch.testing.assert_close(day, year)
+
+
+def test_gaps_teach_what_values_do_not_tell():
+    """The target decays with the gap of the last token, of which the values know nothing."""
+    torch.manual_seed(0)
+    config = CorrectorConfig(history=16, horizon=4, patch=4, d_model=16, n_layers=1, d_state=4)
+    corrector = Corrector(config).eval()
+    optimizer = torch.optim.Adam(corrector.parameters(), lr=1e-2)
+    short, long = 0.2, 4.0
+    decays = torch.exp(torch.tensor([-short, -long]) / 2)
+    observed, context = torch.ones(256, 16, dtype=torch.bool), torch.zeros(256, 5, 0)
+    for _ in range(100):
+        levels, gaps = torch.randn(256, 4), torch.ones(256, 5)
+        slow = torch.rand(256) < 0.5
+        gaps[:, 3] = torch.where(slow, long, short)
+        target = levels[:, 3:] * torch.where(slow, decays[1], decays[0])[:, None]
+        history = levels.repeat_interleave(4, dim=1)
+        output = corrector(history, torch.zeros(256, 4), observed, context, gaps)
+        loss = (output - target).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    best_without_gaps = decays.var(unbiased=False)
+    assert loss < best_without_gaps / 5
 
 
 # Starting from another one

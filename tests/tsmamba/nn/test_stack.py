@@ -89,6 +89,28 @@ def test_steps_give_the_numbers_of_the_whole_sequence(irregular):
     )
 
 
+@each_causal_option
+@pytest.mark.parametrize("parts", [2, 7])
+def test_a_gap_without_input_is_the_sum_of_its_parts(parts, options):
+    stack = make(**options).double()
+    for layer in stack.layers:
+        torch.nn.init.zeros_(layer.mixer.conv1d.bias)
+    # Three zeros behind it, for what the convolutions hold is input, too.
+    x = torch.nn.functional.pad(torch.randn(2, 6, WIDTH, dtype=torch.float64), (0, 0, 0, 3))
+    _, start = stack.prefill(x)
+
+    def after(gaps):
+        nothing = torch.zeros(2, len(gaps), WIDTH).double()
+        _, state = stack.prefill(nothing, delta_scale=gaps.expand(2, -1), state=start)
+        return torch.stack([layer.ssm for layer in state])
+
+    in_parts = torch.rand(parts).double()
+    whole = in_parts.sum()[None]
+    torch.testing.assert_close(after(in_parts), after(whole))
+    assert not torch.allclose(after(in_parts), after(2 * whole), rtol=1e-2)
+    assert (after(whole).abs() < after(whole * 0).abs()).all()
+
+
 @each_way
 @each_option
 @pytest.mark.parametrize("kept", [slice(0, 13), slice(7, 20)], ids=str)
