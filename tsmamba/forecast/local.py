@@ -21,9 +21,9 @@ from torch import Tensor
 from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.forecast.base import N_BLOCKS, SCALE_POWER, BaseFit, Context, blocks_of, features
 
-_PENALTY = 0.03
 MEMBERS = ("shared map", "own map", "last value", "last season", "seven seasons ago")
-_SHARED = 0
+_SHARED = 0  # the place of that member
+_PENALTY = 0.03  # of an own map
 _PARTS = 4  # of the horizon, each with its own mixture
 _PULL = 0.03  # of the mixture to the shared map, in units of its squared error
 _BATCH = 8192
@@ -141,7 +141,7 @@ def fit_local(
 def _places(context: Context, horizon: int, season: int) -> Tensor:
     """Return which input each simple forecast repeats at each step; only those in reach."""
     step = torch.arange(horizon)
-    periods = sorted({1, season, 7 * season})
+    periods = (1, season, 7 * season) if season > 1 else (1,)
     return torch.stack([context.recent - p + step % p for p in periods if p <= context.recent])
 
 
