@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tsmamba.cli.tables import read_table
 from tsmamba.cli.times import require_times
 from tsmamba.errors import FrameError
 
@@ -21,16 +22,40 @@ class Wanted:
         What ``--id-col`` and ``--time-col`` say.
     targets : tuple of str
         What all ``--target`` say.
+    past, future, static : tuple of str
+        Covariates: what all ``--past-covariate`` and its like say.
+    weight : str, optional
+        What ``--weight`` says.
 
     Examples
     --------
-    >>> Wanted(time_col="time").targets
-    ()
+    >>> Wanted(time_col="time", future=("price",)).flags
+    [('--time-col', 'time'), ('--future-covariate', 'price')]
     """
 
     id_col: str | None = None
     time_col: str | None = None
     targets: tuple[str, ...] = ()
+    past: tuple[str, ...] = ()
+    future: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
+    weight: str | None = None
+
+    @property
+    def flags(self) -> list[tuple[str, str]]:
+        """Flag and column of all that is named."""
+        said = [("--id-col", self.id_col), ("--time-col", self.time_col)]
+        said += [("--target", name) for name in self.targets]
+        said += [("--past-covariate", name) for name in self.past]
+        said += [("--future-covariate", name) for name in self.future]
+        said += [("--static-covariate", name) for name in self.static]
+        said.append(("--weight", self.weight))
+        return [(flag, name) for flag, name in said if name is not None]
+
+    @property
+    def beside(self) -> set[str]:
+        """Columns that are neither ids, stamps nor values."""
+        return {*self.past, *self.future, *self.static, *([self.weight] if self.weight else [])}
 
 
 @dataclass
@@ -90,21 +115,65 @@ def choose_columns(frame: pl.DataFrame, wanted: Wanted, path: Path) -> Chosen:
     >>> choose_columns(frame, Wanted(time_col="step"), Path("load.csv")).notes
     ["no column 'y' in load.csv: taking 'load' as the values"]
     """
-    named = {"--id-col": wanted.id_col, "--time-col": wanted.time_col}
-    for flag, name in [*named.items(), *(("--target", target) for target in wanted.targets)]:
-        if name is not None and name not in frame.columns:
+    for flag, name in wanted.flags:
+        if name not in frame.columns:
             raise FrameError(
                 f"{path} has no column {name!r}, which {flag} names; {_listing(frame)}"
             )
     notes: list[str] = []
     time_col = wanted.time_col or _time(frame, path, notes)
-    if frame.get_column(time_col).dtype == pl.String:
-        frame = frame.with_columns(require_times(frame.get_column(time_col)))
-    id_col = wanted.id_col or _id(frame, time_col, path, notes)
+    frame = _with_times(frame, time_col)
+    # Covariates and weights are no candidates for what is left to find.
+    rest = frame.drop(wanted.beside - {ID, TARGET})
+    id_col = wanted.id_col or _id(rest, time_col, path, notes)
     target_col: str | list[str] = list(wanted.targets)
     if len(target_col) < 2:
-        target_col = target_col[0] if target_col else _target(frame, id_col, time_col, path, notes)
+        target_col = target_col[0] if target_col else _target(rest, id_col, time_col, path, notes)
     return Chosen(frame, id_col, time_col, target_col, notes)
+
+
+def read_ahead(path: Path, chosen: Chosen) -> pl.DataFrame:
+    r"""Read rows ahead of a table: covariates that are known already.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    chosen : Chosen
+        The table that they follow, and its columns.
+
+    Returns
+    -------
+    polars.DataFrame
+        Its rows, their time column parsed.
+
+    Raises
+    ------
+    FrameError
+        If the file cannot be read, or has no such columns.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> table = Chosen(pl.DataFrame({"ds": [1], "y": [2], "price": [3]}), "unique_id", "ds", "y")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "prices.csv"
+    ...     _ = path.write_text("ds,price\n2,4\n")
+    ...     read_ahead(path, table)["price"].to_list()
+    [4]
+    """
+    frame = read_table(path, keep_text=chosen.id_col)
+    for name in (chosen.id_col, chosen.time_col):
+        if name in chosen.frame.columns and name not in frame.columns:
+            raise FrameError(
+                f"{path} has no column {name!r}, which its rows are joined by; {_listing(frame)}"
+            )
+    return _with_times(frame, chosen.time_col)
+
+
+def _with_times(frame: pl.DataFrame, time_col: str) -> pl.DataFrame:
+    column = frame.get_column(time_col)
+    return frame.with_columns(require_times(column)) if column.dtype == pl.String else frame
 
 
 def _time(frame: pl.DataFrame, path: Path, notes: list[str]) -> str:

@@ -1,6 +1,7 @@
 """``tsmamba forecast``: a table in, forecasts out."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -15,9 +16,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tsmamba import MambaForecaster
+    from tsmamba.cli.columns import Chosen, Wanted
 
 app = typer.Typer()
 
+_COVARIATES = "Covariates"
 _MODEL = "Model"
 _OUTPUT = "Output"
 
@@ -38,8 +41,8 @@ class Outputs:
     ----------
     out, plot, save : Path, optional
         Files for the forecast, the picture and the model.
-    levels : list of float
-        Levels of the intervals in percent; the default of the forecaster if empty.
+    levels, quantiles : list of float
+        Levels of the intervals in percent, or quantiles; the default of the forecaster if empty.
 
     Examples
     --------
@@ -51,6 +54,12 @@ class Outputs:
     plot: Path | None = None
     save: Path | None = None
     levels: list[float] = field(default_factory=list)
+    quantiles: list[float] = field(default_factory=list)
+
+    @property
+    def bands(self) -> dict[str, Any]:
+        """Arguments of `predict`."""
+        return {"level": self.levels or None, "quantiles": self.quantiles or None}
 
     @property
     def on_stdout(self) -> bool:
@@ -61,7 +70,12 @@ class Outputs:
         """Refuse what could not be written, before any work."""
         from tsmamba._optional import require
         from tsmamba.cli.tables import check_folder, check_writable
+        from tsmamba.errors import ParameterError
+        from tsmamba.forecast.columns import Bands
 
+        if self.levels and self.quantiles:
+            raise ParameterError("--level cannot go with --quantile; leave one or the other out")
+        Bands.of(**self.bands)
         if self.out is not None:
             check_writable(self.out)
         for path in (self.plot, self.save):
@@ -85,8 +99,51 @@ _Level = Annotated[
     list[float] | None,
     typer.Option(help="Interval in percent, 90 if not given; repeatable.", rich_help_panel=_OUTPUT),
 ]
+_Quantile = Annotated[
+    list[float] | None,
+    typer.Option(help="Quantile, in place of intervals; repeatable.", rich_help_panel=_OUTPUT),
+]
 _Save = Annotated[
     Path | None, typer.Option(help="File to keep the fit in.", rich_help_panel=_OUTPUT)
+]
+_Weight = Annotated[
+    str | None, typer.Option(help="Weights of the rows in the fit.", rich_help_panel="Columns")
+]
+_Past = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--past-covariate", help="Column known up to now; repeatable.", rich_help_panel=_COVARIATES
+    ),
+]
+_Future = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--future-covariate",
+        help="Column known ahead as well; repeatable.",
+        rich_help_panel=_COVARIATES,
+    ),
+]
+_Static = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--static-covariate",
+        help="Column with one value a series; repeatable.",
+        rich_help_panel=_COVARIATES,
+    ),
+]
+_Ahead = Annotated[
+    Path | None,
+    typer.Option(
+        "--future",
+        help="Table of the rows ahead, with what is known of them.",
+        exists=True,
+        dir_okay=False,
+        rich_help_panel=_COVARIATES,
+    ),
+]
+_Season = Annotated[
+    int | None,
+    typer.Option(min=1, help="Season in steps; found if not given.", rich_help_panel=_MODEL),
 ]
 _Context = Annotated[
     int | None,
@@ -130,11 +187,18 @@ def forecast(
     out: _Out = None,
     plot: _Plot = None,
     level: _Level = None,
+    quantile: _Quantile = None,
     save: _Save = None,
     id_col: IdCol = None,
     time_col: TimeCol = None,
     target: Target = None,
     freq: Freq = None,
+    weight: _Weight = None,
+    past: _Past = None,
+    known: _Future = None,
+    static: _Static = None,
+    future: _Ahead = None,
+    season: _Season = None,
     context: _Context = None,
     mode: _Mode = None,
     preset: _Preset = None,
@@ -149,11 +213,13 @@ def forecast(
     with plain_errors():
         from tsmamba.cli.columns import Wanted
 
-        outputs = Outputs(out, plot, save, level or [])
+        outputs = Outputs(out, plot, save, level or [], quantile or [])
         outputs.check()
-        wanted = Wanted(id_col, time_col, tuple(target or ()))
+        covariates = _names(past), _names(known), _names(static)
+        wanted = Wanted(id_col, time_col, _names(target), *covariates, weight)
         settings = {
             "--horizon": ("horizon", horizon),
+            "--season": ("season_length", season),
             "--context": ("context_length", context),
             "--freq": ("freq", parse_freq(freq)),
             "--preset": ("preset", preset),
@@ -164,10 +230,40 @@ def forecast(
         given = {flag: pair for flag, pair in settings.items() if pair[1] is not None}
         started = time.perf_counter()
         if model is None:
-            run = _fit(file, wanted, dict(given.values()), outputs)
+            run = _fit(_Tables(file, future), wanted, dict(given.values()), outputs)
         else:
-            run = _apply(file, wanted, model, list(given), outputs)
+            flags = [*given, *dict(wanted.flags)]
+            run = _apply(_Tables(file, future), model, flags, outputs)
         _deliver(run, outputs, time.perf_counter() - started)
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """The table of the series, and that of the rows ahead."""
+
+    file: Path
+    future: Path | None
+
+    def check(self, known_ahead: Sequence[str]) -> None:
+        """Refuse one without the other, before any work."""
+        from tsmamba.errors import ParameterError
+
+        if known_ahead and self.future is None:
+            raise ParameterError(
+                f"{', '.join(map(repr, known_ahead))} must be known ahead; give the rows ahead "
+                "with --future FILE"
+            )
+        if self.future is not None and not known_ahead:
+            raise ParameterError(
+                "--future names rows ahead, and no column is known ahead; name some with "
+                "--future-covariate"
+            )
+
+    def ahead(self, chosen: "Chosen") -> "pl.DataFrame | None":
+        """Read the rows ahead, if there are any."""
+        from tsmamba.cli.columns import read_ahead
+
+        return None if self.future is None else read_ahead(self.future, chosen)
 
 
 @dataclass(frozen=True)
@@ -180,7 +276,7 @@ class _Run:
     fitted: bool
 
 
-def _fit(file: Path, wanted: Any, settings: dict[str, Any], outputs: Outputs) -> _Run:
+def _fit(tables: _Tables, wanted: "Wanted", settings: dict[str, Any], outputs: Outputs) -> _Run:
     """Fit a forecaster on the table and let it continue every series."""
     import sys
 
@@ -188,7 +284,10 @@ def _fit(file: Path, wanted: Any, settings: dict[str, Any], outputs: Outputs) ->
     from tsmamba.cli.columns import ID, choose_columns
     from tsmamba.cli.tables import read_table
 
-    chosen = choose_columns(read_table(file, keep_text=wanted.id_col or ID), wanted, file)
+    tables.check(wanted.future)
+    table = read_table(tables.file, keep_text=wanted.id_col or ID)
+    chosen = choose_columns(table, wanted, tables.file)
+    future = tables.ahead(chosen)
     for note in chosen.notes:
         say("note", note)
     max_time = settings.pop("max_time", None)
@@ -196,28 +295,28 @@ def _fit(file: Path, wanted: Any, settings: dict[str, Any], outputs: Outputs) ->
         id_col=chosen.id_col,
         time_col=chosen.time_col,
         target_col=chosen.target_col,
+        past_covariates=wanted.past or None,
+        future_covariates=wanted.future or None,
+        static_covariates=wanted.static or None,
+        weight_col=wanted.weight,
         training=None if max_time is None else Training(max_time=max_time),
         verbose=int(sys.stderr.isatty()),
         **settings,
     )
     forecaster.fit(chosen.frame)
-    answer = forecaster.predict(level=outputs.levels or None)
+    answer = forecaster.predict(future=future, **outputs.bands)
     if outputs.save is not None:
         forecaster.save(outputs.save)
     return _Run(chosen.frame, forecaster, answer, fitted=True)
 
 
-def _apply(
-    file: Path, wanted: Any, model: Path, fitting_flags: list[str], outputs: Outputs
-) -> _Run:
+def _apply(tables: _Tables, model: Path, fitting_flags: list[str], outputs: Outputs) -> _Run:
     """Forecast the table with a saved fit, which brings its own columns and sizes."""
     from tsmamba import MambaForecaster
     from tsmamba.cli.columns import Wanted, choose_columns
     from tsmamba.cli.tables import read_table
     from tsmamba.errors import ParameterError
 
-    if wanted != Wanted():
-        fitting_flags = [*fitting_flags, "--id-col, --time-col, --target"]
     if outputs.save is not None:
         fitting_flags = [*fitting_flags, "--save"]
     if fitting_flags:
@@ -225,15 +324,20 @@ def _apply(
             f"{', '.join(fitting_flags)} cannot go with --model: {model} keeps its own settings; "
             "leave one or the other out"
         )
-    forecaster = MambaForecaster.load(model)
-    targets = forecaster.target_col
-    kept = (targets,) if isinstance(targets, str) else tuple(targets)
-    table = read_table(file, keep_text=forecaster.id_col)
-    own_id = forecaster.id_col if forecaster.id_col in table.columns else None
-    names = Wanted(own_id, forecaster.time_col, kept)
-    frame = choose_columns(table, names, file).frame
-    answer = forecaster.predict(frame, level=outputs.levels or None)
-    return _Run(frame, forecaster, answer, fitted=False)
+    f = MambaForecaster.load(model)
+    known = _names(f.future_covariates)
+    covariates = _names(f.past_covariates), known, _names(f.static_covariates)
+    tables.check(known)
+    table = read_table(tables.file, keep_text=f.id_col)
+    own_id = f.id_col if f.id_col in table.columns else None
+    wanted = Wanted(own_id, f.time_col, _names(f.target_col), *covariates)
+    chosen = choose_columns(table, wanted, tables.file)
+    answer = f.predict(chosen.frame, future=tables.ahead(chosen), **outputs.bands)
+    return _Run(chosen.frame, f, answer, fitted=False)
+
+
+def _names(columns: str | Sequence[str] | None) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns or ())
 
 
 def _deliver(run: _Run, outputs: Outputs, seconds: float) -> None:

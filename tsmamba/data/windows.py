@@ -3,6 +3,7 @@
 Axis letters: n windows, L steps of history, H steps of horizon.
 """
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,12 +77,35 @@ class WindowStore:
         observed = ~np.isnan(panel.values)
         self.offsets = torch.from_numpy(panel.offsets)
         self._numbers = torch.from_numpy(panel.numbers)
+        self._begin = self.offsets[:-1]
         self.observed = torch.from_numpy(observed)
         self._weights = None if panel.weights is None else torch.from_numpy(panel.weights)
         self._times = None if panel.stamps is None else torch.from_numpy(panel.stamps.elapsed)
         self.values = torch.from_numpy(_filled(panel.values, panel.offsets, season))
         # Sums of any stretch are differences of two of these.
         self._sums = torch.cat([torch.zeros(1).double(), self.values.double().cumsum(0)])
+
+    def starting(self, steps: np.ndarray) -> "WindowStore":
+        """Return the same values with windows from a step of each series on.
+
+        Parameters
+        ----------
+        steps : int ndarray of shape (S,)
+            First step to forecast of each series; what lies before is history only.
+
+        Returns
+        -------
+        WindowStore
+            It shares the values; `longest` and `progress` count from these steps.
+        """
+        other = copy.copy(self)
+        other._begin = self.offsets[:-1] + torch.from_numpy(steps)
+        return other
+
+    @property
+    def longest(self) -> int:
+        """Steps of the longest series, as far as windows are taken from it."""
+        return int((self.offsets[1:] - self._begin).max())
 
     def windows(self, min_history: int, horizon: int, stride: int = 1) -> Windows:
         """Return every window with enough history behind it and a full horizon before it.
@@ -100,7 +124,7 @@ class WindowStore:
         Windows
             In order of series and time.
         """
-        first = self.offsets[:-1] + min_history
+        first = (self.offsets[:-1] + min_history).maximum(self._begin)
         count = ((self.offsets[1:] - horizon - first) // stride + 1).clamp(min=0)
         series = torch.arange(len(count)).repeat_interleave(count)
         rank = torch.arange(int(count.sum())) - (count.cumsum(0) - count)[series]
@@ -179,8 +203,8 @@ class WindowStore:
 
     def progress(self, windows: Windows) -> Tensor:
         """Return how far along its series each origin lies, from 0 to 1, shape (n,)."""
-        start, end = self.offsets[windows.series], self.offsets[windows.series + 1]
-        return (windows.origin - start) / (end - start)
+        begin, end = self._begin[windows.series], self.offsets[windows.series + 1]
+        return (windows.origin - begin) / (end - begin)
 
     def numbers(self, windows: Windows) -> Tensor:
         """Return the number of each series among the fitted ones, or -1, shape (n,)."""

@@ -9,9 +9,10 @@ The penalty draws the map towards a simple forecast: the level, the last value, 
 which is hard to beat where series are short, alike in nothing, or near a random walk. Penalty and
 simple forecast are chosen for each step ahead by cross-validation over blocks of time; the folds
 cost nothing beyond the fit, because the normal equations of a fold are a difference of block sums.
+A base that was fitted before is fitted to newer data in the same way, drawn to its present map.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -37,6 +38,8 @@ PENALTIES = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 1.0, 10.0)
 _LEAST_GAIN = 0.01  # of another simple forecast than the level, against luck in the choice
 SIMPLE = ("level", "last value", "last season")
 _LEAST_TO_CHOOSE = 32  # windows
+# What was learned before is harmless, however strong the pull to it.
+_PENALTIES_TO_PRESENT = (*PENALTIES, 100.0, 1000.0)
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class BaseFit(NamedTuple):
     weights: Tensor  # (F, H), fitted on all blocks
     fold_weights: Tensor  # (blocks, F, H): fold b never saw a target of block b
     penalties: Tensor  # (H,)
-    simple: Tensor  # (H,), the simple forecast it is drawn to, by its place in `SIMPLE`
+    simple: Tensor  # (H,), what it is drawn to: the place in `SIMPLE`, or 0 for a present map
     directions: Tensor  # (F, R), in which the inputs vary most
 
     def out_of_fold(self, block: Tensor) -> Callable[[Tensor], Tensor]:
@@ -140,14 +143,14 @@ class _NormalEquations:
         self.gram = torch.zeros(n_features, n_features, dtype=torch.float64)
         self.cross = torch.zeros(n_features, horizon, dtype=torch.float64)
         self.power = torch.zeros(horizon, dtype=torch.float64)
-        self.count = 0
+        self.count = 0  # windows of some weight
 
     def add(self, inputs: Tensor, targets: Tensor, weight: Tensor) -> None:
         weighted = inputs * weight
         self.gram += (weighted.T @ inputs).double()
         self.cross += (weighted.T @ targets).double()
         self.power += (targets * targets * weight).sum(0).double()
-        self.count += len(inputs)
+        self.count += int((weight > 0).sum())
 
     def plus(self, other: "_NormalEquations", sign: int = 1) -> "_NormalEquations":
         total = _NormalEquations(*self.cross.shape)
@@ -157,7 +160,7 @@ class _NormalEquations:
         total.count = self.count + sign * other.count
         return total
 
-    def solve(self, penalty: float, drawn_to: Sequence[Tensor]) -> list[Tensor]:
+    def solve(self, penalty: float, drawn_to: list[Tensor]) -> list[Tensor]:
         """Return the ridge that is drawn to each of some maps, shape (F, H)."""
         strength = penalty * 10 * self.gram.diagonal().mean() + torch.finfo(torch.float64).tiny
         ridge = self.gram + strength * torch.eye(len(self.gram), dtype=torch.float64)
@@ -175,8 +178,21 @@ class _NormalEquations:
         return self.power - 2 * (weights * self.cross).sum(0) + quadratic
 
 
+class _Choice(NamedTuple):
+    """What may be chosen for each step ahead."""
+
+    maps: list[Tensor]  # (F, H) each, to draw to
+    penalties: tuple[float, ...]
+    most_to_first: float  # the strongest penalty of those that draw to the first map
+
+
 def fit_base(
-    store: WindowStore, windows: Windows, context: Context, horizon: int, season: int = 1
+    store: WindowStore,
+    windows: Windows,
+    context: Context,
+    horizon: int,
+    season: int = 1,
+    present: Tensor | None = None,
 ) -> BaseFit:
     """Fit the base and its out-of-fold twins.
 
@@ -192,6 +208,8 @@ def fit_base(
         Steps to forecast, H.
     season : int, default 1
         Steps of a season.
+    present : Tensor of shape (F, H), optional
+        Weights to draw the map to, in place of the simple forecasts.
 
     Returns
     -------
@@ -215,8 +233,11 @@ def fit_base(
     inner = blocks[0]
     for block_sums in blocks[1:]:
         inner = inner.plus(block_sums)
-    simple = _simple_maps(context, horizon, season)
-    return _choose(blocks, inner, inner.plus(straddling), simple)
+    if present is None:
+        choice = _Choice(_simple_maps(context, horizon, season), PENALTIES, _MOST_TO_LEVEL)
+    else:
+        choice = _Choice([present.double()], _PENALTIES_TO_PRESENT, _PENALTIES_TO_PRESENT[-1])
+    return _choose(blocks, inner, inner.plus(straddling), choice)
 
 
 def _simple_maps(context: Context, horizon: int, season: int) -> list[Tensor]:
@@ -236,21 +257,22 @@ def _choose(
     blocks: list[_NormalEquations],
     inner: _NormalEquations,
     total: _NormalEquations,
-    simple: list[Tensor],
+    choice: _Choice,
 ) -> BaseFit:
-    """Choose penalty and simple forecast of each step by the error on left-out blocks."""
+    """Choose penalty and map of each step by the error on left-out blocks."""
     horizon = total.cross.shape[1]
+    maps, penalties, most = choice
     if sum(block.count > 0 for block in blocks) < 2:  # too short to leave a block out
-        weights = total.solve(_MOST_TO_LEVEL, simple[:1])[0].float()
-        # Forecasting the level has seen no target; the errors of the weights would be in-sample.
-        unfitted = weights.new_zeros(N_BLOCKS, *weights.shape)
-        penalty = torch.full((horizon,), _MOST_TO_LEVEL)
+        weights = total.solve(most, maps[:1])[0].float()
+        # The map has seen no target; the errors of the weights would be in-sample.
+        unfitted = maps[0].float().expand(N_BLOCKS, -1, -1)
+        penalty = torch.full((horizon,), most)
         return BaseFit(
             weights, unfitted, penalty, torch.zeros(horizon, dtype=torch.long), total.directions()
         )
     # A handful of windows tells no penalty from another; the strongest does the least harm.
     few = inner.count < _LEAST_TO_CHOOSE
-    penalties, drawn_to = ((_MOST_TO_LEVEL,), simple[:1]) if few else (PENALTIES, simple)
+    penalties, drawn_to = ((most,), maps[:1]) if few else (penalties, maps)
     folds = [inner.plus(block, -1) for block in blocks]
     # Solving again for the chosen ones costs less memory than keeping all solutions.
     errors = torch.zeros(len(penalties), len(drawn_to), horizon, dtype=torch.float64)
@@ -259,7 +281,7 @@ def _choose(
             solved = fold.solve(strength, drawn_to)
             errors[number] += torch.stack([block.error(weights) for weights in solved])
     errors[:, 1:] *= 1 + _LEAST_GAIN
-    errors[torch.tensor(penalties, dtype=torch.float64) > _MOST_TO_LEVEL, 0] = torch.inf
+    errors[torch.tensor(penalties, dtype=torch.float64) > most, 0] = torch.inf
     best = _smooth(errors.flatten(0, 1)).argmin(0)
     row, column = best // len(drawn_to), best % len(drawn_to)
     every = torch.stack(
@@ -271,14 +293,14 @@ def _choose(
 
 def _solved(
     sums: _NormalEquations,
-    penalties: Sequence[float],
-    drawn_to: Sequence[Tensor],
+    penalties: tuple[float, ...],
+    drawn_to: list[Tensor],
     row: Tensor,
     column: Tensor,
 ) -> Tensor:
     """Return the ridge with its own penalty and simple forecast for each step."""
     steps = torch.arange(len(row))
-    aim = torch.stack(list(drawn_to))[column, :, steps].T  # (F, H)
+    aim = torch.stack(drawn_to)[column, :, steps].T  # (F, H)
     out = torch.empty_like(aim)
     for index in row.unique().tolist():
         out[:, row == index] = sums.solve(penalties[index], [aim])[0][:, row == index]

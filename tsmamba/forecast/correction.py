@@ -60,7 +60,7 @@ def split_windows(store: WindowStore, windows: Windows, horizon: int, val_size: 
         tail = store.offsets[windows.series + 1] - val_size
         before, after = last.origin < tail, windows.origin >= tail
     else:
-        part = int(store.offsets.diff().max()) / N_BLOCKS * _VALIDATION_PART
+        part = store.longest / N_BLOCKS * _VALIDATION_PART
         slices = N_BLOCKS * max(1, int(part / (_HORIZONS_IN_PART * horizon)))
         begin, end = store.progress(windows) * slices, store.progress(last) * slices
         same = (begin.floor() == end.floor()) & (blocks_of(store, windows, horizon) >= 0)

@@ -155,9 +155,31 @@ def plan(
         level=min(2 * recent, context_length),
         stretches=_stretches(context_length, recent),
     )
+    return complete_plan(season, horizon, context, patch_length, panel.lengths - recent)
+
+
+def complete_plan(
+    season: int, horizon: int, context: Context, patch_length: int | None, steps: np.ndarray
+) -> Plan:
+    """Choose what follows from the other sizes.
+
+    Parameters
+    ----------
+    season, horizon, context
+        As in `Plan`.
+    patch_length : int, optional
+        What the user asked for.
+    steps : int ndarray of shape (S,)
+        Steps of each series from the first window to fit on.
+
+    Returns
+    -------
+    Plan
+        All sizes.
+    """
     patch = patch_length or _choose_patch(season)
-    windows = int((panel.lengths - recent - horizon + 1).clip(min=0).sum())
-    most = max(_MOST_WINDOWS, _WINDOWS_OF_A_SERIES * len(panel))
+    windows = int((steps - horizon + 1).clip(min=0).sum())
+    most = max(_MOST_WINDOWS, _WINDOWS_OF_A_SERIES * len(steps))
     stride = _coprime_stride(max(1, windows // most), season)
     return Plan(season, horizon, context, patch, stride)
 

@@ -17,13 +17,12 @@ from tsmamba.errors import GuidanceWarning, ParameterError
 from tsmamba.forecast.advice import concern
 from tsmamba.forecast.backtest import forecast_ahead, naive_scales
 from tsmamba.forecast.columns import Bands
+from tsmamba.forecast.continuing import ContinuedFits
 from tsmamba.forecast.defaults import Plan, check_parameters, choose_season, plan
 from tsmamba.forecast.fitting import Fitting, Recipe
 from tsmamba.forecast.network import CorrectorConfig
 from tsmamba.forecast.presets import AUTO, Preset, get_preset
 from tsmamba.forecast.pretrained import pretrained_corrector
-from tsmamba.forecast.progress import progress_bar
-from tsmamba.forecast.rolling import RollingOrigins
 from tsmamba.forecast.saved import Fitted, load_fitted, save_fitted
 from tsmamba.forecast.settings import Network
 from tsmamba.forecast.source import Source
@@ -32,7 +31,7 @@ from tsmamba.training import Training
 _MODES = ("fast", "full", "base")
 
 
-class MambaForecaster(RollingOrigins):
+class MambaForecaster(ContinuedFits):
     """Forecasts of many long series: a linear base in closed form and a Mamba that corrects it.
 
     Use it on series of thousands of steps: loads, sensors, traffic, logs counted by the hour. Below
@@ -198,10 +197,7 @@ class MambaForecaster(RollingOrigins):
         source = Source.of(panel, sizes.season, None if calendar else (), covariates)
         recipe = self._recipe(sizes, source, preset)
         self._warn(panel, sizes, recipe)
-        fitting = Fitting(source, sizes, recipe, val_size, self.random_state)
-        steps = recipe.training.steps if recipe.training else 0
-        with progress_bar(steps, show=self.verbose > 0) as on_step:
-            model, report = fitting.run(on_step)
+        model, report = self._run(Fitting(source, sizes, recipe, val_size, self.random_state))
         fitted = Fitted(
             model=model,
             scaling=Scaling.of(panel),

@@ -11,7 +11,7 @@ from torch import Tensor
 from tsmamba.data.windows import Windows
 from tsmamba.errors import SeriesTooShortError
 from tsmamba.forecast.base import SIMPLE, features
-from tsmamba.forecast.calibration import Calibration, Forecaster, calibrate
+from tsmamba.forecast.calibration import Forecaster, Residuals, calibrate
 from tsmamba.forecast.correction import Correction, Normalised, Split, assemble, split_windows
 from tsmamba.forecast.defaults import Plan
 from tsmamba.forecast.effects import fit_effects
@@ -26,6 +26,8 @@ from tsmamba_kernels import backend_report
 _LEAST_STEPS = 512
 _LEAST_TRAINING = 256
 _LEAST_VALIDATION = 32
+# Tails of errors take more: with fewer windows the intervals of a present model are better.
+_LEAST_CALIBRATION = 400
 _MOST_JUDGED = 4096
 
 Progress = Callable[[int, float], None]
@@ -50,6 +52,12 @@ class Recipe:
     pretrained: Corrector | None = None
     training: Training | None = None
 
+    def starting_from(self, present: Corrector | None) -> "Recipe":
+        """Return the same with another corrector to start from, if both have one."""
+        if self.config is None or present is None:
+            return self
+        return replace(self, config=present.config, pretrained=present)
+
 
 @dataclass(frozen=True)
 class Fitting:
@@ -67,6 +75,8 @@ class Fitting:
         Steps at the end of each series to validate on; 0 for parts of every block of time.
     seed : int, optional
         Of weights, batches and dropout; drawn at random by default.
+    present : ForecastModel, optional
+        A model to go on from, whose parts stay where the windows are too few to judge new ones.
     """
 
     source: Source
@@ -74,6 +84,7 @@ class Fitting:
     recipe: Recipe
     val_size: int = 0
     seed: int | None = None
+    present: ForecastModel | None = None
 
     def run(self, on_step: Progress) -> tuple[ForecastModel, dict[str, Any]]:
         """Fit effects, base, corrector, gate and residual quantiles.
@@ -96,29 +107,37 @@ class Fitting:
             If validation leaves nothing to train on.
         """
         started = time.perf_counter()
-        plan = self.plan
+        plan, present = self.plan, self.present
         windows = self.source.store.windows(plan.context.recent, plan.horizon)
         split = split_windows(self.source.store, windows, plan.horizon, self.val_size)
         fitted_on = split.training if self.val_size else windows
         if not len(fitted_on):
+            if present is not None:
+                kept = f"as before: the rows hold no window of {plan.horizon} steps"
+                return present, {"training_windows": 0, "corrector": kept, "intervals": kept}
             raise SeriesTooShortError(
                 f"val_size={self.val_size} leaves no window of {plan.context.recent} steps of "
                 f"history and {plan.horizon} steps of horizon to train on; the longest series has "
-                f"{int(self.source.store.offsets.diff().max())} steps: pass a smaller val_size"
+                f"{self.source.store.longest} steps: pass a smaller val_size"
             )
         source, base, effects = self._fit_base(fitted_on)
         report: dict[str, Any] = {
             "training_windows": len(fitted_on),
             "base_seconds": time.perf_counter() - started,
             "penalty": float(base.shared.penalties.median()),
-            "drawn_to": SIMPLE[int(base.shared.simple.mode().values)],
+            "drawn_to": "present weights"
+            if present
+            else SIMPLE[int(base.shared.simple.mode().values)],
             "shares": base.local.summary() if base.local else None,
             **effects,
         }
         # A pretrained corrector has seen none of the windows; the folds of the base have seen none
         # of their targets.
         judged = split.validation if self.recipe.training or self.val_size else fitted_on
-        corrector, gate = None, torch.zeros(plan.horizon)
+        corrector, gate, outcome = None, torch.zeros(plan.horizon), "not used"
+        if present is not None and self.recipe.config is not None:
+            corrector, gate = present.corrector, present.gate
+            outcome = "not used" if corrector is None else "as before"
         reason = self._reason_against_corrector(split, judged)
         if reason is None and self.recipe.config is not None:
             correction = Correction(source, plan.context, base, self.recipe.config)
@@ -127,37 +146,50 @@ class Fitting:
             report |= trained | judgement
             if not gate.any():
                 reason = "it did not lower the validation error of the base"
+                outcome = "not used"
         if reason is not None:
-            report["corrector"] = f"not used: {reason}"
+            report["corrector"] = f"{outcome}: {reason}"
         report["backend"] = backend_report().get("selective_scan", "none")
-        calibration, corrector, spread = self._calibrate(
+        plain, spread, corrector, said = self._calibrate(
             source, base, corrector, gate, fitted_on, judged
         )
-        report |= spread
+        report |= said
         report["seconds"] = time.perf_counter() - started
         model = ForecastModel(
             plan.context,
             base.shared.weights,
-            calibration.plain,
+            plain,
             corrector,
             gate,
             source.clock.cycles,
             source.effects,
             base.local.whole() if base.local else None,
-            calibration.spread if calibration.spread_helps else None,
+            spread,
         )
         return model, report
 
     def _fit_base(self, windows: Windows) -> tuple[Source, LinearBase, dict[str, str]]:
-        """Fit the base, on series without the effects of covariates if that helps it."""
-        plan, plain = self.plan, self.source
+        """Fit the base, on series without the effects of covariates if that helps it.
+
+        Those that a present model takes off are taken off already, and stay.
+        """
+        plan, plain, present = self.plan, self.source, self.present
         strided = windows.select(torch.arange(0, len(windows), plan.stride))
 
         def fit(source: Source) -> LinearBase:
-            return fit_linear_base(source.store, strided, plan.context, plan.horizon, plan.season)
+            base = fit_linear_base(
+                source.store,
+                strided,
+                plan.context,
+                plan.horizon,
+                plan.season,
+                None if present is None else present.weights,
+            )
+            kept = None if present is None else present.local
+            return base if base.local or kept is None else base._replace(local=kept.repeated())
 
         base = fit(plain)
-        if plain.covariates is None or not plain.covariates.n_future:
+        if present is not None or plain.covariates is None or not plain.covariates.n_future:
             return plain, base, {}
         effects = fit_effects(plain.panel, plain.covariates, plan.season)
         if effects is None:
@@ -173,7 +205,7 @@ class Fitting:
         return plain, base, {"effects": f"not used: {gain}"}
 
     def _reason_against_corrector(self, split: Split, judged: Windows) -> str | None:
-        longest = int(self.source.store.offsets.diff().max())
+        longest = self.source.store.longest
         if self.recipe.config is None:
             return "mode='base'"
         if longest < _LEAST_STEPS:
@@ -238,25 +270,39 @@ class Fitting:
         gate: Tensor,
         fitted_on: Windows,
         judged: Windows,
-    ) -> tuple[Calibration, Corrector | None, dict[str, str]]:
-        """Calibrate, and keep a corrector only if its gated correction or its spread is used."""
-        store, horizon = source.store, self.plan.horizon
-        report = {}
-        if corrector is not None and (gate.any() or corrector.config.spread):
-            unseen = fitted_on if corrector is self.recipe.pretrained else judged
-            forecast = _out_of_sample(source, self.plan, base, corrector, gate)
-            calibration = calibrate(store, unseen, horizon, forecast)
-            helps = calibration.spread_helps
-            if calibration.spread is not None:
-                report["spread"] = (
-                    f"{'used' if helps else 'not used'}: quantile loss "
-                    f"{calibration.plain_loss:.4g} without, {calibration.spread_loss:.4g} with it"
-                )
-            if gate.any() or helps:
-                return calibration, corrector, report
-        # More windows are new to the base than to a trained corrector.
+    ) -> tuple[Residuals, Residuals | None, Corrector | None, dict[str, str]]:
+        """Return what intervals are made of, without and with a spread, and what the report says.
+
+        The corrector is kept only if its gated correction or its spread is used.
+        """
+        store, horizon, present = source.store, self.plan.horizon, self.present
+        if corrector is not None and not gate.any() and not corrector.config.spread:
+            corrector = None
+        # More windows are new to the base, or to a corrector trained on others.
+        new_to_all = corrector is None or corrector is self.recipe.pretrained
+        unseen = fitted_on if new_to_all else judged
+        if present is not None and len(unseen) < _LEAST_CALIBRATION:
+            kept = f"as before: {len(unseen)} windows of {_LEAST_CALIBRATION} needed"
+            return present.residuals, present.spread_residuals, corrector, {"intervals": kept}
+        forecast = _out_of_sample(source, self.plan, base, corrector, gate)
+        calibration = calibrate(store, unseen, horizon, forecast)
+        if calibration.spread is None:
+            return calibration.plain, None, corrector, {}
+        helps = calibration.spread_helps
+        said = (
+            f"{'used' if helps else 'not used'}: quantile loss {calibration.plain_loss:.4g} "
+            f"without, {calibration.spread_loss:.4g} with it"
+        )
+        spread = calibration.spread if helps else None
+        if gate.any() or helps:
+            return calibration.plain, spread, corrector, {"spread": said}
         forecast = _out_of_sample(source, self.plan, base, None, gate)
-        return calibrate(store, fitted_on, horizon, forecast), None, report
+        plain = calibrate(store, fitted_on, horizon, forecast).plain
+        return plain, None, None, {"spread": said}
+
+
+def _most_frequent(simple: Tensor) -> str:
+    return SIMPLE[int(simple.mode().values)]
 
 
 def _out_of_sample(

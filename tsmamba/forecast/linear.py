@@ -57,13 +57,18 @@ class LinearBase(NamedTuple):
 
 
 def fit_linear_base(
-    store: WindowStore, windows: Windows, context: Context, horizon: int, season: int = 1
+    store: WindowStore,
+    windows: Windows,
+    context: Context,
+    horizon: int,
+    season: int = 1,
+    present: Tensor | None = None,
 ) -> LinearBase:
     """Fit the shared map, and own maps and mixtures where they help.
 
     Parameters
     ----------
-    store, windows, context, horizon, season
+    store, windows, context, horizon, season, present
         As in `fit_base`.
 
     Returns
@@ -71,5 +76,5 @@ def fit_linear_base(
     LinearBase
         With the folds of both.
     """
-    shared = fit_base(store, windows, context, horizon, season)
+    shared = fit_base(store, windows, context, horizon, season, present)
     return LinearBase(shared, fit_local(store, windows, context, shared, season))

@@ -99,6 +99,32 @@ class Local:
         """Return the fit on all blocks alone."""
         return replace(self, maps=self.maps[:1].clone(), shares=self.shares[:1].clone())
 
+    def repeated(self) -> "Local":
+        """Return the fit on all blocks in the place of that of every fold, too."""
+        folds = 1 + N_BLOCKS
+        return replace(
+            self,
+            maps=self.maps[:1].expand(folds, -1, -1, -1),
+            shares=self.shares[:1].expand(folds, -1, -1, -1),
+        )
+
+    def renumbered(self, numbers: Tensor) -> "Local":
+        """Return the same for series in another order.
+
+        Parameters
+        ----------
+        numbers : int Tensor of shape (S,)
+            The present number of each series; -1 for a new one, which keeps the shared map.
+        """
+        new = (numbers < 0)[None, :, None, None]
+        alone = torch.zeros_like(self.shares[:, :1])
+        alone[:, :, _SHARED] = 1.0
+        return replace(
+            self,
+            maps=torch.where(new, 0.0, self.maps[:, numbers]),
+            shares=torch.where(new, alone, self.shares[:, numbers]),
+        )
+
     def summary(self) -> dict[str, float]:
         """Return the mean share of each member."""
         shares = self.shares[0].mean((0, 2)).tolist()

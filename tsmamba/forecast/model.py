@@ -1,8 +1,9 @@
 """A fitted forecaster on tensors: base, gated corrector, residual quantiles; no frames."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -116,6 +117,12 @@ class ForecastModel:
             return Normalised(base_of(inputs), level)
         batch = assemble(source, windows, self.context, self.corrector.config, base_of)
         return Normalised.of(batch, self.corrector, self.gate)
+
+    def renumbered(self, numbers: np.ndarray) -> "ForecastModel":
+        """Return the same for series in another order, -1 for new ones."""
+        if self.local is None:
+            return self
+        return replace(self, local=self.local.renumbered(torch.from_numpy(numbers)))
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Return settings and tensors for a model file."""

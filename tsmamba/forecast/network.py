@@ -228,7 +228,7 @@ class Corrector(nn.Module):
     def start_from(self, other: "Corrector") -> None:
         """Take over the weights of a corrector of the same width, depth and patch.
 
-        Context features are new to it, so their weights start at zero; positions beyond its own
+        Context features that are new to it start with a weight of zero; positions beyond its own
         start as its last.
 
         Parameters
@@ -239,7 +239,7 @@ class Corrector(nn.Module):
         place = torch.arange(len(self.position)).clamp(max=len(other.position) - 1)
         start = self.state_dict() | other.state_dict() | {"position": other.position[place]}
         self.load_state_dict(start)
-        if self.embed_context is not None:
+        if self.embed_context is not None and other.embed_context is None:
             nn.init.zeros_(self.embed_context.weight)
             nn.init.zeros_(self.embed_context.bias)
 

@@ -67,11 +67,31 @@ def test_no_possible_time_column_is_an_error() -> None:
         ({"id_col": "x"}, "--id-col"),
         ({"time_col": "x"}, "--time-col"),
         ({"targets": ("y", "x")}, "--target"),
+        ({"past": ("x",)}, "--past-covariate"),
+        ({"future": ("y", "x")}, "--future-covariate"),
+        ({"static": ("x",)}, "--static-covariate"),
+        ({"weight": "x"}, "--weight"),
     ],
 )
 def test_a_named_column_that_is_absent_is_an_error(wanted: dict, flag: str) -> None:
     message = refusal(pl.DataFrame({"ds": DAYS, "y": [1, 2]}), **wanted)
     assert message.startswith(f"load.csv has no column 'x', which {flag} names; columns: ")
+
+
+def test_covariates_and_weights_are_neither_ids_nor_values() -> None:
+    frame = pl.DataFrame(
+        {
+            "site": ["a", "a", "b", "b"],
+            "sky": ["blue", "grey", "blue", "grey"],
+            "ds": DAYS * 2,
+            "load": [1, 2, 3, 4],
+            "heat": [5, 6, 7, 8],
+            "w": [1, 1, 1, 0],
+        }
+    )
+    found = chosen(frame, future=("sky", "heat"), weight="w")
+    assert (found.id_col, found.target_col) == ("site", "load")
+    assert found.frame.equals(frame)
 
 
 def test_the_one_text_column_tells_series_apart() -> None:

@@ -140,8 +140,8 @@ def test_a_saved_model_refuses_the_flags_of_a_fit(tsmamba_forecast, parquet, tmp
     done = tsmamba_forecast(parquet, "--model", model, "--seed", 3, "--target", "y")
     assert done.exit_code == 2
     assert done.stderr == (
-        f"error: --seed, --id-col, --time-col, --target cannot go with --model: {model} keeps its "
-        "own settings; leave one or the other out\n"
+        f"error: --seed, --target cannot go with --model: {model} keeps its own settings; "
+        "leave one or the other out\n"
     )
 
 
@@ -152,6 +152,105 @@ def test_a_damaged_model_is_one_message(tsmamba_forecast, parquet: Path, tmp_pat
     assert done.exit_code == 2
     assert done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def priced(tmp_path: Path) -> tuple[Path, Path]:
+    """A table whose values hang on prices and campaigns, and one of those of the next day."""
+    rng = np.random.default_rng(1)
+    price, campaign = rng.normal(size=624), rng.choice(["mail", "none"], size=624)
+    frame = pl.concat([series(624, name="shop")]).with_columns(
+        price=pl.Series(price),
+        campaign=pl.Series(campaign),
+        region=pl.lit("north"),
+        w=pl.lit(1),
+        y=pl.col("y") + pl.Series(2.0 * (campaign == "mail") - 3 * price),
+    )
+    history, ahead = tmp_path / "sales.csv", tmp_path / "plan.csv"
+    frame.head(600).write_csv(history)
+    frame.tail(24).drop("y", "region", "w").reverse().write_csv(ahead)
+    return history, ahead
+
+
+COVARIATES = (
+    *("--future-covariate", "price", "--future-covariate", "campaign"),
+    *("--static-covariate", "region"),
+)
+
+
+def test_covariates_and_weights_reach_the_forecaster(tsmamba_forecast, priced, tmp_path) -> None:
+    history, ahead = priced
+    model = tmp_path / "model.tsm"
+    columns = (*COVARIATES, "--weight", "w", "--future", ahead)
+    done = tsmamba_forecast(history, *QUICK, *columns, "--save", model, "--out", "-")
+    frame = csv_of(done)
+    forecaster = tsmamba.MambaForecaster.load(model)
+    assert forecaster.future_covariates == ["price", "campaign"]
+    assert forecaster.static_covariates == ["region"]
+    assert forecaster.weight_col == "w"
+    assert forecaster.report_["effects"].startswith("used")
+    plan = pl.read_csv(ahead).reverse()
+    moved = -3 * plan["price"] + 2 * (plan["campaign"] == "mail").cast(pl.Float64)
+    assert np.corrcoef(frame["MambaForecaster"], moved)[0, 1] > 0.9
+    again = tsmamba_forecast(history, "--model", model, "--future", ahead, "--out", "-")
+    np.testing.assert_allclose(
+        csv_of(again)["MambaForecaster"], frame["MambaForecaster"], rtol=1e-5
+    )
+
+
+def test_rows_ahead_and_columns_known_ahead_need_each_other(
+    tsmamba_forecast, priced, tmp_path
+) -> None:
+    history, ahead = priced
+    model = tmp_path / "model.tsm"
+    asked = "'price', 'campaign' must be known ahead; give the rows ahead with --future FILE\n"
+    alone = tsmamba_forecast(history, *QUICK, *COVARIATES)
+    assert (alone.exit_code, alone.stderr) == (2, f"error: {asked}")
+    unnamed = tsmamba_forecast(history, *QUICK, "--target", "y", "--future", ahead)
+    assert unnamed.exit_code == 2
+    assert unnamed.stderr.endswith("name some with --future-covariate\n")
+    tsmamba_forecast(history, *QUICK, *COVARIATES, "--future", ahead, "--save", model)
+    applied = tsmamba_forecast(history, "--model", model)
+    assert (applied.exit_code, applied.stderr) == (2, f"error: {asked}")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda frame: frame.drop("ds"), "has no column 'ds', which its rows are joined by"),
+        (lambda frame: frame.drop("unique_id"), "has no column 'unique_id'"),
+        (lambda frame: frame.drop("price"), "'price'"),
+        (lambda frame: frame.head(20), "future lacks 4 of 24 rows"),
+        (lambda frame: frame.with_columns(ds=pl.lit("soon")), "such as 'soon'"),
+    ],
+    ids=["no stamps", "no ids", "no covariate", "too few", "no times"],
+)
+def test_rows_ahead_that_do_not_fit_are_one_message(
+    tsmamba_forecast, priced, change, message: str
+) -> None:
+    history, ahead = priced
+    change(pl.read_csv(ahead)).write_csv(ahead)
+    done = tsmamba_forecast(history, *QUICK, *COVARIATES, "--future", ahead)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_quantiles_come_in_place_of_intervals(tsmamba_forecast, parquet: Path) -> None:
+    done = tsmamba_forecast(parquet, *QUICK, "--quantile", 0.9, "--quantile", 0.1, "--out", "-")
+    assert csv_of(done).columns[2:] == ["MambaForecaster_ql0.1", "MambaForecaster_ql0.9"]
+
+
+def test_a_season_is_taken_as_given(tsmamba_forecast, parquet: Path) -> None:
+    done = tsmamba_forecast(parquet, *QUICK, "--season", 12)
+    assert "12 steps" in done.stdout
+
+
+def test_the_flags_are_shown_in_groups(tsmamba_forecast) -> None:
+    text = tsmamba_forecast("--help").stdout
+    places = [text.index(f" {group} ") for group in ("Output", "Columns", "Covariates", "Model")]
+    assert places == sorted(places)
 
 
 def test_training_stops_by_the_clock(tsmamba_forecast, parquet: Path) -> None:
@@ -167,6 +266,10 @@ def test_training_stops_by_the_clock(tsmamba_forecast, parquet: Path) -> None:
     [
         (["--horizon", 5000], "too few to learn a forecast of 5000"),
         (["--level", 100], "a level is in percent"),
+        (["--quantile", 5], "numbers lie strictly between 0 and 1"),
+        (["--quantile", 0.5, "--level", 80], "--level cannot go with --quantile"),
+        (["--weight", "w"], "has no column 'w', which --weight names; columns: ds (Datetime), y"),
+        (["--future-covariate", "y"], "'y' must be known ahead; give the rows ahead with --future"),
         (["--freq", "hourly"], "freq='hourly' is not a frequency"),
         (["--target", "load"], "has no column 'load', which --target names; columns: ds (Date"),
         (["--out", "forecast.xlsx"], "the name must end with one of .csv, "),

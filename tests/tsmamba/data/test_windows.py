@@ -53,6 +53,26 @@ def test_windows_are_all_that_fit(panel, store, min_history, horizon, stride):
     assert len(windows) == len(expected)
 
 
+@pytest.mark.parametrize("min_history", [0, 4])
+def test_windows_from_a_step_on_are_the_later_ones(panel, store, min_history):
+    steps = np.array([5, 23, 0, 3])
+    every = store.windows(min_history, horizon=2)
+    later = store.elapsed(every) >= torch.from_numpy(steps)[every.series]
+    started = store.starting(steps)
+    windows = started.windows(min_history, horizon=2)
+    assert windows.origin.tolist() == every.origin[later].tolist()
+    assert windows.series.tolist() == every.series[later].tolist()
+    assert torch.equal(started.history(windows, 6), store.history(windows, 6))
+    assert len(store.windows(min_history, horizon=2)) == len(every)
+
+
+def test_progress_and_length_count_from_the_first_step_to_forecast(store):
+    started = store.starting(np.array([7, 3, 1, 9]))
+    assert (store.longest, started.longest) == (23, 20)
+    windows = Windows(torch.tensor([7, 12, 17 + 3, 17 + 13]), torch.tensor([0, 0, 1, 1]))
+    assert started.progress(windows).tolist() == [0.0, 0.5, 0.0, 0.5]
+
+
 def test_the_last_window_of_each_series_follows_it(panel, store):
     windows = store.last()
     assert windows.origin.tolist() == panel.offsets[1:].tolist()

@@ -226,6 +226,51 @@ def test_steps_without_weight_do_not_count(make_panel):
     torch.testing.assert_close(few.weights, many.weights, rtol=1e-4, atol=1e-5)
 
 
+def test_windows_without_weight_make_no_block(make_panel):
+    panel = make_panel(walk(400))
+    weights = (np.arange(400) >= 330).astype(np.float32)
+    _, fit = fitted(WindowStore(replace(panel, weights=weights)))
+    assert not fit.fold_weights.any()
+    assert (fit.penalties == torch.tensor(_MOST_TO_LEVEL)).all()
+
+
+# Going on from a present map
+
+
+def continued(store, present):
+    windows = store.windows(CONTEXT.recent, HORIZON)
+    return fit_base(store, windows, CONTEXT, HORIZON, SEASON, present)
+
+
+@pytest.fixture(scope="module")
+def present(store):
+    return fitted(store)[1].weights
+
+
+def test_data_of_the_same_kind_leave_the_present_map_about_as_it_was(make_store, present):
+    fit = continued(make_store(walk(400, seed=2)), present)
+    assert (fit.weights - present).norm() < 0.2 * present.norm()
+
+
+def test_data_of_another_kind_move_it_to_their_own(make_store, present):
+    t = np.arange(1_200)
+    store = make_store(np.sin(t / 1.7) + 0.1 * np.random.default_rng(0).normal(size=1_200))
+    fit, fresh = continued(store, present), fitted(store)[1]
+    assert (fit.weights - fresh.weights).norm() < 0.5 * (fit.weights - present).norm()
+
+
+def test_a_map_that_fits_the_data_already_is_held_by_a_pull_that_no_level_has(store, present):
+    fit = continued(store, present)
+    assert (fit.penalties > PENALTIES[-1]).all()
+    assert (fit.weights - present).norm() < 0.01 * present.norm()
+
+
+def test_where_no_block_can_be_left_out_the_present_map_stands_for_all_folds(make_store, present):
+    fit = continued(make_store(walk(20, seed=3)), present)
+    assert all(torch.equal(weights, present) for weights in fit.fold_weights)
+    assert 0 < (fit.weights - present).norm() < 0.05 * present.norm()
+
+
 # The choice of the penalty
 
 

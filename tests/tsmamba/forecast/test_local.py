@@ -265,3 +265,22 @@ def test_local_forecasts_are_linear_in_the_inputs(base):
 
     torch.testing.assert_close(forecast(3 * inputs), 3 * forecast(inputs), rtol=1e-4, atol=1e-4)
     assert isinstance(base.local, Local)
+
+
+def test_renumbered_series_keep_what_is_theirs(base):
+    order = torch.tensor([4, -1, 0])
+    other = base.local.whole().renumbered(order)
+    torch.manual_seed(0)
+    inputs = torch.randn(3, 24)
+    shared = inputs @ base.shared.weights
+    got = other(inputs, shared, torch.arange(3))
+    torch.testing.assert_close(got, base.local(inputs, shared, order))
+
+
+def test_what_every_fold_repeats_is_the_fit_on_all(base):
+    repeated = base.local.whole().repeated()
+    inputs = torch.randn(2, 24)
+    shared = inputs @ base.shared.weights
+    series = torch.tensor([0, 3])
+    got = repeated(inputs, shared, series, torch.tensor([2, N_BLOCKS]))
+    torch.testing.assert_close(got, base.local(inputs, shared, series))

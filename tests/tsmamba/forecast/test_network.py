@@ -337,6 +337,13 @@ def test_a_spread_is_new_to_what_starts_from_another():
     assert spread.unique().numel() == 1
 
 
+def test_it_takes_over_context_features_that_both_have():
+    other, own = trained(make()), make(horizon=60)
+    own.start_from(other)
+    assert own.embed_context.weight.any()
+    torch.testing.assert_close(own.embed_context.weight, other.embed_context.weight)
+
+
 def test_training_what_started_from_another_leaves_that_alone():
     other, own = trained(make(n_context=0)), make()
     before = {name: x.clone() for name, x in other.state_dict().items()}

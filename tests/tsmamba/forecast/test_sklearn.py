@@ -37,6 +37,9 @@ class OnArrays(MambaForecaster):
     def fit(self, X, y=None):
         return super().fit(framed(X))
 
+    def partial_fit(self, X, y=None):
+        return super().partial_fit(framed(X))
+
     def predict(self, X):
         return super().predict(framed(X))[POINT].to_numpy()
 
@@ -45,6 +48,8 @@ class OnArrays(MambaForecaster):
 
 
 def framed(X, start=0):
+    if isinstance(X, pl.DataFrame):  # a first `partial_fit` calls `fit`
+        return X
     values = check_array(X, ensure_all_finite="allow-nan")[:, 0]
     return pl.DataFrame({"ds": range(start, start + len(values)), "y": values})
 
