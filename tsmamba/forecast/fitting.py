@@ -124,11 +124,7 @@ class Fitting:
         report: dict[str, Any] = {
             "training_windows": len(fitted_on),
             "base_seconds": time.perf_counter() - started,
-            "penalty": float(base.shared.penalties.median()),
-            "drawn_to": "present weights"
-            if present
-            else SIMPLE[int(base.shared.simple.mode().values)],
-            "shares": base.local.summary() if base.local else None,
+            **self._about(base),
             **effects,
         }
         # A pretrained corrector has seen none of the windows; the folds of the base have seen none
@@ -203,6 +199,14 @@ class Fitting:
         if with_effects < error:
             return reduced, other, {"effects": f"used: {gain}"}
         return plain, base, {"effects": f"not used: {gain}"}
+
+    def _about(self, base: LinearBase) -> dict[str, Any]:
+        drawn_to = SIMPLE[int(base.shared.simple.mode().values)]
+        return {
+            "penalty": float(base.shared.penalties.median()),
+            "drawn_to": drawn_to if self.present is None else "present weights",
+            "shares": base.local.summary() if base.local else None,
+        }
 
     def _reason_against_corrector(self, split: Split, judged: Windows) -> str | None:
         longest = self.source.store.longest
@@ -299,10 +303,6 @@ class Fitting:
         forecast = _out_of_sample(source, self.plan, base, None, gate)
         plain = calibrate(store, fitted_on, horizon, forecast).plain
         return plain, None, None, {"spread": said}
-
-
-def _most_frequent(simple: Tensor) -> str:
-    return SIMPLE[int(simple.mode().values)]
 
 
 def _out_of_sample(

@@ -120,7 +120,7 @@ class ForecastModel:
 
     def renumbered(self, numbers: np.ndarray) -> "ForecastModel":
         """Return the same for series in another order, -1 for new ones."""
-        if self.local is None:
+        if self.local is None or np.array_equal(numbers, np.arange(self.local.maps.shape[1])):
             return self
         return replace(self, local=self.local.renumbered(torch.from_numpy(numbers)))
 
