@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -28,7 +28,7 @@ _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
 _RESET_PEAK = "5"
 # Whatever is freed goes back to the system at once. Else the next call reuses it unseen.
-_RETURN_FREED = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+RETURN_FREED = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 _WARM_UP_LENGTH = 64
 
 
@@ -67,7 +67,7 @@ def peak_bytes(
     try:
         done = subprocess.run(
             command,
-            env=os.environ | threads | _RETURN_FREED,
+            env=os.environ | threads | RETURN_FREED,
             capture_output=True,
             text=True,
             check=False,
@@ -93,11 +93,38 @@ def _measure(task: str, network: str, kernel: str, lengths: Sequence[int]) -> li
         TASKS[task](model, torch.randn(1, _WARM_UP_LENGTH, WIDTH))()
         for length in lengths:
             run = TASKS[task](model, torch.randn(1, length, WIDTH))
-            _CLEAR.write_text(_RESET_PEAK, encoding="ascii")
-            before = _resident("VmRSS")
-            run()
-            peaks.append(_resident("VmHWM") - before)
+            peaks.append(peak_of(run))
     return peaks
+
+
+def peak_of(run: Callable[[], object]) -> int:
+    """Return the peak memory of a call in this process, beyond what is held before it.
+
+    Memory that was freed before and kept counts as held, so the process should be started with the
+    environment of `RETURN_FREED`.
+
+    Parameters
+    ----------
+    run : callable
+        What to measure.
+
+    Returns
+    -------
+    int
+        Bytes.
+
+    Raises
+    ------
+    ProbeError
+        If the process cannot measure itself, as outside Linux.
+    """
+    try:
+        _CLEAR.write_text(_RESET_PEAK, encoding="ascii")
+    except OSError as error:
+        raise ProbeError(f"{_CLEAR} cannot be written: {error}") from None
+    before = _resident("VmRSS")
+    run()
+    return _resident("VmHWM") - before
 
 
 def _resident(field: str) -> int:

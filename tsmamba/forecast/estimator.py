@@ -223,6 +223,7 @@ class MambaForecaster(ContinuedFits):
         horizon: int | None = None,
         level: Sequence[float] | None = None,
         quantiles: Sequence[float] | None = None,
+        context_length: int | None = None,
         base_only: bool = False,
     ) -> Any:
         """Forecast the steps that follow each series.
@@ -243,6 +244,9 @@ class MambaForecaster(ContinuedFits):
             quantile.
         quantiles : sequence of float in (0, 1), optional
             Quantiles, in place of levels.
+        context_length : int >= 1, optional
+            Steps of history that the corrector reads, whatever it was trained on; what the base
+            reads stays. More than the fit asks for ``df``, as only so much history is kept.
         base_only : bool, default False
             Leave the corrector out, to see what it adds.
 
@@ -260,14 +264,16 @@ class MambaForecaster(ContinuedFits):
             If the arguments or the frames cannot be used.
         """
         check_is_fitted(self)
-        check_parameters(horizon=horizon)
+        check_parameters(horizon=horizon, context_length=context_length)
         horizon = horizon or self.horizon_
         bands = Bands.of(level, quantiles, self.quantiles)
         panel, covariates = self._known(df)
-        inputs, fitted = self._inputs(), self._fitted
+        inputs, fitted, model = self._inputs(), self._fitted, self._fitted.model
+        if context_length is not None:
+            model = model.with_history(context_length)
         covariates = inputs.ahead(covariates, panel, fitted.encoding, future, horizon)
         columns = forecast_ahead(
-            fitted.model, panel, self.season_length_, horizon, bands,
+            model, panel, self.season_length_, horizon, bands,
             covariates=covariates, base_only=base_only,
         )  # fmt: skip
         frame = future_frame(panel, horizon).with_columns(

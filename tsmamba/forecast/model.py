@@ -124,6 +124,30 @@ class ForecastModel:
             return self
         return replace(self, local=self.local.renumbered(torch.from_numpy(numbers)))
 
+    def with_history(self, history: int) -> "ForecastModel":
+        """Return the model with a corrector that reads more or less history than it was trained on.
+
+        The weights are the same: history has no positions, and the state of the scan does not grow
+        with it. What the base sees stays as it is.
+
+        Parameters
+        ----------
+        history : int >= 1
+            Steps, rounded down to whole patches, of which there is one at least.
+
+        Returns
+        -------
+        ForecastModel
+            Itself if it has no corrector.
+        """
+        if self.corrector is None:
+            return self
+        config = self.corrector.config
+        tokens = max(1, history // config.patch)
+        corrector = Corrector(replace(config, history=tokens * config.patch)).eval()
+        corrector.load_state_dict(self.corrector.state_dict())
+        return replace(self, corrector=corrector.requires_grad_(False))
+
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Return settings and tensors for a model file."""
         tensors = {"weights": self.weights, "residuals": self.residuals.quantiles}

@@ -95,3 +95,16 @@ def test_the_kept_history_reaches_as_far_back_as_the_corrector(any_corrector, fa
     history = fast().fit(pair)._fitted.history
     kept = history.group_by("unique_id").len()["len"]
     assert kept.min() >= pretrained_corrector().config.history
+
+
+def test_more_context_than_trained_is_read_where_there_is_some(fast, train, any_corrector):
+    forecaster = fast().fit(train)
+    usual = forecaster.predict(train)
+    trained = any_corrector.config.history
+    assert forecaster.predict(train, context_length=trained).equals(usual)
+    point, longer = (
+        x["MambaForecaster"] for x in (usual, forecaster.predict(train, context_length=2 * trained))
+    )
+    assert (point - longer).abs().max() > 1e-4
+    base = forecaster.predict(train, base_only=True)
+    assert forecaster.predict(train, context_length=48, base_only=True).equals(base)

@@ -148,3 +148,33 @@ def test_parts_hold_the_effects_of_covariates(base, shop):
 def test_a_forecast_keeps_no_graph(fitted, corrected):
     _, panel = fitted
     assert not forecast(corrected, panel)[0].point.requires_grad
+
+
+def test_history_before_the_series_changes_nothing(fitted, corrected):
+    _, panel = fitted
+    source = Source.of(panel, 24, corrected.cycles)
+    windows = source.store.windows(48, 24)
+    windows = windows.select(source.store.elapsed(windows) == 48)
+    assert len(windows)
+    trained = corrected.forecast(source, windows).point
+    longer = corrected.with_history(480).forecast(source, windows).point
+    torch.testing.assert_close(longer, trained, rtol=1e-4, atol=1e-5)
+
+
+def test_more_history_is_read_and_whole_patches_are_counted(fitted, corrected):
+    _, panel = fitted
+    points = {
+        history: forecast(corrected.with_history(history), panel)[0].point
+        for history in (1, 24, 48, 71, 72, 120)
+    }
+    assert torch.equal(points[48], forecast(corrected, panel)[0].point)
+    assert torch.equal(points[1], points[24])
+    assert torch.equal(points[71], points[48])
+    assert (points[72] - points[48]).abs().max() > 1e-4
+    assert (points[120] - points[72]).abs().max() > 1e-4
+    assert corrected.corrector.config.history == 48
+
+
+def test_without_a_corrector_more_history_is_the_same_model(fitted):
+    model, _ = fitted
+    assert model.with_history(480) is model
