@@ -282,7 +282,7 @@ def _choose(
             errors[number] += torch.stack([block.error(weights) for weights in solved])
     errors[:, 1:] *= 1 + _LEAST_GAIN
     errors[torch.tensor(penalties, dtype=torch.float64) > most, 0] = torch.inf
-    best = _smooth(errors.flatten(0, 1)).argmin(0)
+    best = smooth(errors.flatten(0, 1)).argmin(0)
     row, column = best // len(drawn_to), best % len(drawn_to)
     every = torch.stack(
         [_solved(sums, penalties, drawn_to, row, column) for sums in (total, *folds)]
@@ -307,7 +307,7 @@ def _solved(
     return out
 
 
-def _smooth(errors: Tensor, reach: int = 12) -> Tensor:
+def smooth(errors: Tensor, reach: int = 12) -> Tensor:
     """Average errors over neighbouring steps, so that the choice does not follow noise."""
     width = min(2 * reach + 1, errors.shape[1] | 1)
     pad = width // 2

@@ -23,6 +23,7 @@ class ContinuedFits(RollingOrigins):
     """A forecaster that can go on from an earlier fit."""
 
     network: Network | None
+    multivariate: bool
     random_state: int | None
     verbose: int
     report_: dict[str, Any]
@@ -93,7 +94,14 @@ class ContinuedFits(RollingOrigins):
         steps = panel.lengths - np.maximum(begin, model.context.recent)
         sizes = complete_plan(season, model.horizon, model.context, patch, steps)
         recipe = self._recipe(sizes, source, preset).starting_from(model.corrector)
-        fitting = Fitting(source, sizes, recipe, seed=self.random_state, present=model)
+        fitting = Fitting(
+            source,
+            sizes,
+            recipe,
+            seed=self.random_state,
+            present=model,
+            multivariate=self.multivariate,
+        )
         model, report = self._run(fitting)
         self._fitted = replace(
             fitted,

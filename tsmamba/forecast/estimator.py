@@ -55,6 +55,8 @@ class MambaForecaster(ContinuedFits):
         Quantiles that `predict` gives by default, in place of the 90 % interval.
     target_col : str or list of str, default "y"
         Column of the values; a list makes a wide frame of several series.
+    multivariate : bool, default False
+        Let the columns of a wide frame tell about each other, where that proves its gain.
     id_col, time_col : str, default "unique_id" and "ds"
         Columns of the series id and the time stamp. Without the id column a frame is one series.
     freq : str or int, optional
@@ -108,6 +110,7 @@ class MambaForecaster(ContinuedFits):
         mode: str = "fast",
         quantiles: Sequence[float] | None = None,
         target_col: str | Sequence[str] = "y",
+        multivariate: bool = False,
         id_col: str = "unique_id",
         time_col: str = "ds",
         freq: str | int | None = None,
@@ -128,6 +131,7 @@ class MambaForecaster(ContinuedFits):
         self.mode = mode
         self.quantiles = quantiles
         self.target_col = target_col
+        self.multivariate = multivariate
         self.id_col = id_col
         self.time_col = time_col
         self.freq = freq
@@ -197,7 +201,10 @@ class MambaForecaster(ContinuedFits):
         source = Source.of(panel, sizes.season, None if calendar else (), covariates)
         recipe = self._recipe(sizes, source, preset)
         self._warn(panel, sizes, recipe)
-        model, report = self._run(Fitting(source, sizes, recipe, val_size, self.random_state))
+        fitting = Fitting(
+            source, sizes, recipe, val_size, self.random_state, multivariate=self.multivariate
+        )
+        model, report = self._run(fitting)
         fitted = Fitted(
             model=model,
             scaling=Scaling.of(panel),
@@ -413,8 +420,19 @@ class MambaForecaster(ContinuedFits):
             if not isinstance(nested, kind):
                 raise ParameterError(f"{name}={nested!r}; pass a tsmamba.{kind.__name__} or None")
             nested.check()
+        self._check_multivariate()
         Bands.of(None, None, self.quantiles)
         return preset
+
+    def _check_multivariate(self) -> None:
+        if not isinstance(self.multivariate, bool):
+            raise ParameterError(f"multivariate={self.multivariate!r}; pass True or False")
+        if self.multivariate and (isinstance(self.target_col, str) or len(self.target_col) < 2):
+            raise ParameterError(
+                f"multivariate=True with target_col={self.target_col!r}, a single column; pass the "
+                'names of two columns or more of a wide frame, as in target_col=["load", "heat"] '
+                "(df.pivot makes one of a long frame), or leave multivariate out"
+            )
 
     def _plan(self, panel: Panel, preset: Preset) -> Plan:
         network = self.network or Network()

@@ -16,6 +16,7 @@ from tsmamba.forecast.correction import Correction, Normalised, Split, assemble,
 from tsmamba.forecast.defaults import Plan
 from tsmamba.forecast.effects import fit_effects
 from tsmamba.forecast.linear import LinearBase, fit_linear_base
+from tsmamba.forecast.mixing import MixingFit, fit_mixing
 from tsmamba.forecast.model import ForecastModel
 from tsmamba.forecast.network import Corrector, CorrectorConfig
 from tsmamba.forecast.source import Source
@@ -77,6 +78,8 @@ class Fitting:
         Of weights, batches and dropout; drawn at random by default.
     present : ForecastModel, optional
         A model to go on from, whose parts stay where the windows are too few to judge new ones.
+    multivariate : bool, default False
+        Whether the columns of a wide frame may tell about each other.
     """
 
     source: Source
@@ -85,6 +88,7 @@ class Fitting:
     val_size: int = 0
     seed: int | None = None
     present: ForecastModel | None = None
+    multivariate: bool = False
 
     def run(self, on_step: Progress) -> tuple[ForecastModel, dict[str, Any]]:
         """Fit effects, base, corrector, gate and residual quantiles.
@@ -121,11 +125,12 @@ class Fitting:
                 f"{self.source.store.longest} steps: pass a smaller val_size"
             )
         source, base, effects = self._fit_base(fitted_on)
+        base, mixed = self._mixed(source, base, fitted_on)
         report: dict[str, Any] = {
             "training_windows": len(fitted_on),
             "base_seconds": time.perf_counter() - started,
             **self._about(base),
-            **effects,
+            **(effects | mixed),
         }
         # A pretrained corrector has seen none of the windows; the folds of the base have seen none
         # of their targets.
@@ -161,6 +166,7 @@ class Fitting:
             source.effects,
             base.local.whole() if base.local else None,
             spread,
+            base.mixing.mixing if base.mixing else None,
         )
         return model, report
 
@@ -199,6 +205,18 @@ class Fitting:
         if with_effects < error:
             return reduced, other, {"effects": f"used: {gain}"}
         return plain, base, {"effects": f"not used: {gain}"}
+
+    def _mixed(
+        self, source: Source, base: LinearBase, windows: Windows
+    ) -> tuple[LinearBase, dict[str, str]]:
+        """Fit what columns tell about each other, if it was asked for."""
+        if not self.multivariate:
+            return base, {}
+        names, present = source.panel.columns.targets, self.present
+        mixing, said = fit_mixing(source.store, windows, base, self.plan.context, names)
+        if mixing is None and present is not None and present.mixing is not None:
+            mixing, said = MixingFit.repeated(present.mixing), f"as before: {said}"
+        return base._replace(mixing=mixing), {"mixing": said}
 
     def _about(self, base: LinearBase) -> dict[str, Any]:
         drawn_to = SIMPLE[int(base.shared.simple.mode().values)]

@@ -8,6 +8,7 @@ from torch import Tensor
 from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.forecast.base import BaseFit, Context, blocks_of, fit_base
 from tsmamba.forecast.local import Local, fit_local
+from tsmamba.forecast.mixing import MixingFit
 
 
 class LinearBase(NamedTuple):
@@ -19,10 +20,13 @@ class LinearBase(NamedTuple):
         One map for all series.
     local : Local, optional
         Own maps and mixtures, where those gained on blocks left out.
+    mixing : MixingFit, optional
+        What the columns of a wide frame tell about each other, where that gained, too.
     """
 
     shared: BaseFit
     local: Local | None = None
+    mixing: MixingFit | None = None
 
     @property
     def horizon(self) -> int:
@@ -34,8 +38,10 @@ class LinearBase(NamedTuple):
         numbers = store.numbers(windows)
 
         def forecast(inputs: Tensor) -> Tensor:
-            shared = inputs @ self.shared.weights
-            return shared if self.local is None else self.local(inputs, shared, numbers)
+            out = inputs @ self.shared.weights
+            if self.local is not None:
+                out = self.local(inputs, out, numbers)
+            return out if self.mixing is None else self.mixing.mixing.mixed(out, store, windows)
 
         return forecast
 
@@ -48,10 +54,10 @@ class LinearBase(NamedTuple):
         numbers = store.numbers(windows)
 
         def forecast(inputs: Tensor) -> Tensor:
-            shared = self.shared.out_of_fold(block)(inputs)
-            if self.local is None:
-                return shared
-            return self.local(inputs, shared, numbers, block + 1)
+            out = self.shared.out_of_fold(block)(inputs)
+            if self.local is not None:
+                out = self.local(inputs, out, numbers, block + 1)
+            return out if self.mixing is None else self.mixing.mixed(out, store, windows, block)
 
         return forecast
 

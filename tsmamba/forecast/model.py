@@ -13,11 +13,12 @@ from tsmamba.forecast.calibration import Residuals
 from tsmamba.forecast.correction import Normalised, assemble
 from tsmamba.forecast.effects import Effects
 from tsmamba.forecast.local import Local
+from tsmamba.forecast.mixing import Mixing
 from tsmamba.forecast.network import Corrector, CorrectorConfig
 from tsmamba.forecast.source import Source
 
 _BATCH = 256
-_CORRECTOR, _EFFECTS, _LOCAL = "corrector.", "effects.", "local."
+_CORRECTOR, _EFFECTS, _LOCAL, _MIXING = "corrector.", "effects.", "local.", "mixing."
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class ForecastModel:
         What the base has for each series, where that proved its gain.
     spread_residuals : Residuals, optional
         What intervals are made of in units of the corrector's spread, where that proved its gain.
+    mixing : Mixing, optional
+        What the columns of a wide frame tell about each other, where that proved its gain.
     """
 
     context: Context
@@ -69,6 +72,7 @@ class ForecastModel:
     effects: Effects | None = None
     local: Local | None = None
     spread_residuals: Residuals | None = None
+    mixing: Mixing | None = None
 
     @property
     def horizon(self) -> int:
@@ -106,14 +110,17 @@ class ForecastModel:
         return Forecast(point, scale, torch.ones(1), self.residuals)
 
     def _normalised(self, source: Source, windows: Windows, base_only: bool) -> Normalised:
-        numbers = source.store.numbers(windows)
+        store = source.store
+        numbers = store.numbers(windows)
 
         def base_of(inputs: Tensor) -> Tensor:
-            shared = inputs @ self.weights
-            return shared if self.local is None else self.local(inputs, shared, numbers)
+            out = inputs @ self.weights
+            if self.local is not None:
+                out = self.local(inputs, out, numbers)
+            return out if self.mixing is None else self.mixing.mixed(out, store, windows)
 
         if base_only or self.corrector is None:
-            inputs, level = features(source.store, windows, self.context)
+            inputs, level = features(store, windows, self.context)
             return Normalised(base_of(inputs), level)
         batch = assemble(source, windows, self.context, self.corrector.config, base_of)
         return Normalised.of(batch, self.corrector, self.gate)
@@ -166,6 +173,9 @@ class ForecastModel:
             settings["spread_power"] = self.spread_residuals.power
         if self.effects is not None:
             tensors |= {_EFFECTS + name: x for name, x in self.effects.tensors().items()}
+        if self.mixing is not None:
+            settings["mixing"] = asdict(self.mixing.context)
+            tensors |= {_MIXING + name: x for name, x in self.mixing.tensors().items()}
         if self.local is not None:
             tensors |= {_LOCAL + name: x for name, x in vars(self.local).items()}
         return settings, tensors
@@ -182,6 +192,9 @@ class ForecastModel:
         if "spread_residuals" in tensors:
             by_spread = Residuals(tensors["spread_residuals"], settings["spread_power"])
         effects, local = _part(tensors, _EFFECTS), _part(tensors, _LOCAL)
+        mixing = None
+        if "mixing" in settings:
+            mixing = Mixing(_context(settings["mixing"]), **_part(tensors, _MIXING))
         return cls(
             context=_context(settings["context"]),
             weights=tensors["weights"],
@@ -192,6 +205,7 @@ class ForecastModel:
             effects=Effects.from_tensors(effects) if effects else None,
             local=Local(**local) if local else None,
             spread_residuals=by_spread,
+            mixing=mixing,
         )
 
 

@@ -16,10 +16,10 @@ from tsmamba.forecast.base import (
     Context,
     Level,
     _simple_maps,
-    _smooth,
     blocks_of,
     features,
     fit_base,
+    smooth,
 )
 
 HORIZON = 5
@@ -298,7 +298,7 @@ def test_the_choice_is_that_of_least_error_on_left_out_blocks(store):
     # The level is preferred, and never with such a penalty that nothing else is left.
     errors[:, 1:] *= 1 + _LEAST_GAIN
     errors[torch.tensor(PENALTIES) > _MOST_TO_LEVEL, 0] = torch.inf
-    best = _smooth(errors.flatten(0, 1)).argmin(0)
+    best = smooth(errors.flatten(0, 1)).argmin(0)
     torch.testing.assert_close(fit.penalties, torch.tensor(PENALTIES)[best // len(SIMPLE)])
     assert fit.simple.tolist() == (best % len(SIMPLE)).tolist()
 
@@ -320,7 +320,7 @@ def test_where_nothing_can_be_learned_a_simple_forecast_is_left(make_store, simp
 def test_smoothing_keeps_constants_and_the_number_of_steps():
     for steps in (1, 2, 9, 100):
         errors = torch.full((3, steps), 2.0)
-        torch.testing.assert_close(_smooth(errors), errors)
+        torch.testing.assert_close(smooth(errors), errors)
 
 
 @pytest.mark.parametrize("length", [20, 45, 70, 130])
