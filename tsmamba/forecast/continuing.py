@@ -85,7 +85,9 @@ class ContinuedFits(RollingOrigins):
         fitted, season = self._fitted, self.season_length_
         joined = self._joined(df)
         panel, covariates = self._known(joined)
-        model = fitted.model.renumbered(panel.numbers)
+        model = fitted.model
+        if not np.array_equal(panel.numbers, np.arange(len(fitted.scaling.ids))):
+            model = model.renumbered(panel.numbers)
         panel = replace(self._inputs().weighted(df, panel), numbers=np.arange(len(panel)))
         begin = _first_given(df, panel)
         source = Source.of(panel, season, model.cycles, covariates, model.effects)

@@ -19,6 +19,7 @@ from tsmamba.forecast.source import Source
 
 _BATCH = 256
 _CORRECTOR, _EFFECTS, _LOCAL, _MIXING = "corrector.", "effects.", "local.", "mixing."
+_RESIDUALS, _SPREAD = "residuals.", "spread."
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,12 @@ class Forecast:
     """Forecasts of some windows, in units of the standardised series."""
 
     point: Tensor  # (n, H)
-    scale: Tensor  # (n, 1)
-    spread: Tensor  # (n, H), of errors in units of the scale, or (1,) where none is in use
+    unit: Tensor  # (n, H) or (n, 1), of the errors
     residuals: Residuals
 
     def quantile(self, q: float) -> Tensor:
         """Return a quantile of each step, shape (n, H); it never falls with ``q``."""
-        return self.point + self.spread * self.residuals.quantile(q, self.scale)
+        return self.point + self.unit * self.residuals.quantile(q)
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,12 @@ class ForecastModel:
             scales.append(level.scale)
             if spread is not None:
                 spreads.append(spread)
-        point, scale = torch.cat(points), torch.cat(scales)
-        if self.spread_residuals is not None and spreads:
-            return Forecast(point, scale, torch.cat(spreads), self.spread_residuals)
-        return Forecast(point, scale, torch.ones(1), self.residuals)
+        point, scale, numbers = torch.cat(points), torch.cat(scales), source.store.numbers(windows)
+        by_spread = self.spread_residuals
+        if by_spread is not None and spreads:
+            unit = torch.cat(spreads) * by_spread.unit(scale, numbers)
+            return Forecast(point, unit, by_spread)
+        return Forecast(point, self.residuals.unit(scale, numbers), self.residuals)
 
     def _normalised(self, source: Source, windows: Windows, base_only: bool) -> Normalised:
         store = source.store
@@ -127,9 +129,14 @@ class ForecastModel:
 
     def renumbered(self, numbers: np.ndarray) -> "ForecastModel":
         """Return the same for series in another order, -1 for new ones."""
-        if self.local is None or np.array_equal(numbers, np.arange(self.local.maps.shape[1])):
-            return self
-        return replace(self, local=self.local.renumbered(torch.from_numpy(numbers)))
+        order = torch.from_numpy(numbers)
+        local, by_spread = self.local, self.spread_residuals
+        return replace(
+            self,
+            local=None if local is None else local.renumbered(order),
+            residuals=self.residuals.renumbered(order),
+            spread_residuals=None if by_spread is None else by_spread.renumbered(order),
+        )
 
     def with_history(self, history: int) -> "ForecastModel":
         """Return the model with a corrector that reads more or less history than it was trained on.
@@ -157,7 +164,7 @@ class ForecastModel:
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Return settings and tensors for a model file."""
-        tensors = {"weights": self.weights, "residuals": self.residuals.quantiles}
+        tensors = {"weights": self.weights, **self.residuals.tensors(_RESIDUALS)}
         tensors["gate"] = self.gate
         settings: dict[str, Any] = {
             "context": asdict(self.context),
@@ -169,7 +176,7 @@ class ForecastModel:
             state = self.corrector.state_dict()
             tensors |= {_CORRECTOR + name: x for name, x in state.items()}
         if self.spread_residuals is not None:
-            tensors["spread_residuals"] = self.spread_residuals.quantiles
+            tensors |= self.spread_residuals.tensors(_SPREAD)
             settings["spread_power"] = self.spread_residuals.power
         if self.effects is not None:
             tensors |= {_EFFECTS + name: x for name, x in self.effects.tensors().items()}
@@ -189,8 +196,8 @@ class ForecastModel:
             corrector.load_state_dict(_part(tensors, _CORRECTOR))
             corrector.requires_grad_(False)
         by_spread = None
-        if "spread_residuals" in tensors:
-            by_spread = Residuals(tensors["spread_residuals"], settings["spread_power"])
+        if "spread_power" in settings:
+            by_spread = Residuals(power=settings["spread_power"], **_part(tensors, _SPREAD))
         effects, local = _part(tensors, _EFFECTS), _part(tensors, _LOCAL)
         mixing = None
         if "mixing" in settings:
@@ -198,7 +205,7 @@ class ForecastModel:
         return cls(
             context=_context(settings["context"]),
             weights=tensors["weights"],
-            residuals=Residuals(tensors["residuals"], settings["residual_power"]),
+            residuals=Residuals(power=settings["residual_power"], **_part(tensors, _RESIDUALS)),
             corrector=corrector,
             gate=tensors["gate"],
             cycles=tuple((float(period), int(n)) for period, n in settings["cycles"]),

@@ -42,7 +42,8 @@ def test_the_base_is_a_linear_map(fitted):
     got, source, windows = forecast(model, panel, base_only=True)
     inputs, level = features(source.store, windows, model.context)
     torch.testing.assert_close(got.point, level.restore(inputs @ model.weights))
-    torch.testing.assert_close(got.scale, level.scale)
+    unit = model.residuals.unit(level.scale, source.store.numbers(windows))
+    torch.testing.assert_close(got.unit, unit)
 
 
 def test_the_correction_counts_by_its_gate(fitted, corrected):
@@ -86,9 +87,9 @@ def test_intervals_follow_the_spread_and_points_do_not(fitted, corrected, spread
     got = forecast(spreading, panel)[0]
     plain = forecast(corrected, panel)[0]
     torch.testing.assert_close(got.point, plain.point)
-    assert got.spread.shape == got.point.shape
-    assert got.spread.max() > 2 * got.spread.min()
-    expected = got.spread * spreading.spread_residuals.quantile(0.9, got.scale)
+    assert got.unit.shape == got.point.shape
+    assert (got.unit / plain.unit).max() > 2 * (got.unit / plain.unit).min()
+    expected = got.unit * spreading.spread_residuals.quantile(0.9)
     assert torch.equal(got.quantile(0.9), got.point + expected)
 
 
@@ -97,13 +98,14 @@ def test_the_gate_holds_back_no_spread(fitted, spreading, gate):
     _, panel = fitted
     gated = forecast(replace(spreading, gate=torch.full((24,), gate)), panel)[0]
     whole = forecast(spreading, panel)[0]
-    assert torch.equal(gated.spread, whole.spread)
+    assert torch.equal(gated.unit, whole.unit)
 
 
 def test_without_the_corrector_there_is_no_spread(fitted, spreading):
     _, panel = fitted
     got = forecast(spreading, panel, base_only=True)[0]
-    expected = got.point + spreading.residuals.quantile(0.9, got.scale)
+    assert got.unit.shape == (len(got.point), 1)
+    expected = got.point + got.unit * spreading.residuals.quantile(0.9)
     assert torch.equal(got.quantile(0.9), expected)
 
 
