@@ -60,8 +60,9 @@ def prepare(member: Member, config: CorrectorConfig) -> Prepared:
     )
     source = Source.of(panel, member.season, ())
     windows = source.store.windows(sizes.context.recent, HORIZON)
-    strided = windows.select(torch.arange(0, len(windows), sizes.stride))
-    base = fit_linear_base(source.store, strided, sizes.context, HORIZON, sizes.season)
+    base = fit_linear_base(
+        source.store, windows, sizes.context, HORIZON, sizes.season, stride=sizes.stride
+    )
     progress = source.store.progress(windows)
     last = source.store.progress(Windows(windows.origin + HORIZON, windows.series))
     return Prepared(

@@ -58,8 +58,9 @@ class Trial:
         )
         training = Source.of(panel, sizes.season, ())
         windows = training.store.windows(sizes.context.recent, horizon)
-        strided = windows.select(torch.arange(0, len(windows), sizes.stride))
-        base = fit_linear_base(training.store, strided, sizes.context, horizon, sizes.season)
+        base = fit_linear_base(
+            training.store, windows, sizes.context, horizon, sizes.season, stride=sizes.stride
+        )
         origins = problem.test.thinned(_MOST_TESTED)
         return cls(
             problem,

@@ -74,8 +74,9 @@ def fit(problem: Problem, trained: int = TRAINED, steps: int = STEPS) -> Forecas
     )
     source = Source.of(panel, sizes.season)
     windows = source.store.windows(sizes.context.recent, sizes.horizon)
-    strided = windows.select(torch.arange(0, len(windows), sizes.stride))
-    base = fit_linear_base(source.store, strided, sizes.context, sizes.horizon, sizes.season)
+    base = fit_linear_base(
+        source.store, windows, sizes.context, sizes.horizon, sizes.season, stride=sizes.stride
+    )
     torch.manual_seed(SEED)
     config = CorrectorConfig(
         history=trained // sizes.patch * sizes.patch,

@@ -378,7 +378,11 @@ class Frequency:
         Frequency(every='1h', month_end=False, uneven=False)
         """
         try:
-            every, month_end, uneven = fields["every"], fields["month_end"], fields["uneven"]
+            every, month_end, uneven = (
+                fields["every"],
+                fields["month_end"],
+                fields.get("uneven", False),
+            )
         except (KeyError, TypeError):
             raise ParameterError(f"{fields!r} is not a stored frequency") from None
         return cls(cls.of(every).every, month_end=bool(month_end), uneven=bool(uneven))

@@ -49,6 +49,8 @@ class ContinuedFits(RollingOrigins):
         Sizes, scales, the encoding of covariates and their effects stay. The next forecast starts
         after the rows, as after `update`.
 
+        Rows that were learned from before make gate and intervals look better than they are.
+
         Parameters
         ----------
         df : frame

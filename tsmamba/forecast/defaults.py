@@ -14,7 +14,6 @@ _LONGEST_SEASON = 512
 _NEAREST_WIDTH = 4
 _STEPS_PER_INPUT = 16
 _MOST_WINDOWS = 40_000
-_WINDOWS_OF_A_SERIES = 64  # what its own map needs
 # Season of each calendar step, in steps.
 _CALENDAR_SEASONS = {"1d": 7, "1w": 52, "1mo": 12, "1q": 4, "1y": 1}
 _CLOCK_CYCLES = (86_400, 3_600, 60)
@@ -179,8 +178,7 @@ def complete_plan(
     """
     patch = patch_length or _choose_patch(season)
     windows = int((steps - horizon + 1).clip(min=0).sum())
-    most = max(_MOST_WINDOWS, _WINDOWS_OF_A_SERIES * len(steps))
-    stride = _coprime_stride(max(1, windows // most), season)
+    stride = _coprime_stride(max(1, windows // _MOST_WINDOWS), season)
     return Plan(season, horizon, context, patch, stride)
 
 

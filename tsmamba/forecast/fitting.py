@@ -16,6 +16,7 @@ from tsmamba.forecast.correction import Correction, Normalised, Split, assemble,
 from tsmamba.forecast.defaults import Plan
 from tsmamba.forecast.effects import fit_effects
 from tsmamba.forecast.linear import LinearBase, fit_linear_base
+from tsmamba.forecast.local import LEAST_WINDOWS, Local
 from tsmamba.forecast.mixing import MixingFit, fit_mixing
 from tsmamba.forecast.model import ForecastModel
 from tsmamba.forecast.network import Corrector, CorrectorConfig
@@ -57,7 +58,8 @@ class Recipe:
         """Return the same with another corrector to start from, if both have one."""
         if self.config is None or present is None:
             return self
-        return replace(self, config=present.config, pretrained=present)
+        config = replace(present.config, spread=self.config.spread)
+        return replace(self, config=config, pretrained=present)
 
 
 @dataclass(frozen=True)
@@ -176,21 +178,21 @@ class Fitting:
         Those that a present model takes off are taken off already, and stay.
         """
         plan, plain, present = self.plan, self.source, self.present
-        strided = windows.select(torch.arange(0, len(windows), plan.stride))
 
         def fit(source: Source) -> LinearBase:
-            base = fit_linear_base(
+            return fit_linear_base(
                 source.store,
-                strided,
+                windows,
                 plan.context,
                 plan.horizon,
                 plan.season,
                 None if present is None else present.weights,
+                plan.stride,
             )
-            kept = None if present is None else present.local
-            return base if base.local or kept is None else base._replace(local=kept.repeated())
 
         base = fit(plain)
+        if present is not None and present.local is not None:
+            base = self._with_own_maps(base, present.local.repeated(), windows)
         if present is not None or plain.covariates is None or not plain.covariates.n_future:
             return plain, base, {}
         effects = fit_effects(plain.panel, plain.covariates, plan.season)
@@ -198,13 +200,29 @@ class Fitting:
             return plain, base, {"effects": "not used: they explain nothing on blocks left out"}
         reduced = plain.without(effects)
         other = fit(reduced)
-        judged = strided.thinned(_MOST_JUDGED)
+        judged = windows.thinned(_MOST_JUDGED)
         error = _base_error(plain, plan, base, judged)
         with_effects = _base_error(reduced, plan, other, judged)
         gain = f"error of the base {error:.4g} without, {with_effects:.4g} with them"
         if with_effects < error:
             return reduced, other, {"effects": f"used: {gain}"}
         return plain, base, {"effects": f"not used: {gain}"}
+
+    def _with_own_maps(self, base: LinearBase, present: Local, windows: Windows) -> LinearBase:
+        """Return the base with new or present own maps, whichever err less.
+
+        Present ones stay in any case if some series have too few windows for new ones.
+        """
+        kept = base._replace(local=present)
+        counts = torch.bincount(windows.series, minlength=len(self.source.panel))
+        if counts.min() < LEAST_WINDOWS:
+            return kept
+        return self._best(self.source, [base, kept], windows)
+
+    def _best(self, source: Source, bases: list[LinearBase], windows: Windows) -> LinearBase:
+        """Return the base of least error out of fold, the first of those that are equal."""
+        judged = windows.thinned(_MOST_JUDGED)
+        return min(bases, key=lambda base: _base_error(source, self.plan, base, judged))
 
     def _mixed(
         self, source: Source, base: LinearBase, windows: Windows
@@ -214,9 +232,15 @@ class Fitting:
             return base, {}
         names, present = source.panel.columns.targets, self.present
         mixing, said = fit_mixing(source.store, windows, base, self.plan.context, names)
-        if mixing is None and present is not None and present.mixing is not None:
-            mixing, said = MixingFit.repeated(present.mixing), f"as before: {said}"
-        return base._replace(mixing=mixing), {"mixing": said}
+        mixed = base._replace(mixing=mixing)
+        if present is not None and present.mixing is not None:
+            kept = base._replace(mixing=MixingFit.repeated(present.mixing))
+            if mixing is None and len(windows) < _LEAST_CALIBRATION:
+                return kept, {"mixing": f"as before: {said}"}
+            best = self._best(source, [mixed, kept], windows)
+            said = f"as before: {said}" if best is kept else said
+            mixed = best
+        return mixed, {"mixing": said}
 
     def _about(self, base: LinearBase) -> dict[str, Any]:
         drawn_to = SIMPLE[int(base.shared.simple.mode().values)]
@@ -265,8 +289,11 @@ class Fitting:
         """Return the better of a trained corrector and the pretrained one, with its gate."""
         gate, base_error, error = correction.gate(corrector, windows)
         used, pretrained = "used", self.recipe.pretrained
-        comparable = not corrector.config.spread  # the pretrained one has none to offer
-        if pretrained is not None and pretrained is not corrector and comparable:
+        if (
+            pretrained is not None
+            and pretrained is not corrector
+            and pretrained.config.spread == corrector.config.spread
+        ):
             as_it_came = replace(correction, config=pretrained.config)
             other_gate, _, other = as_it_came.gate(pretrained, windows)
             if other < error:

@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.forecast.base import BaseFit, Context, blocks_of, fit_base
 from tsmamba.forecast.local import Local, fit_local
 from tsmamba.forecast.mixing import MixingFit
+
+_WINDOWS_OF_A_SERIES, _MOST_WINDOWS = 64, 65_536
 
 
 class LinearBase(NamedTuple):
@@ -69,6 +72,7 @@ def fit_linear_base(
     horizon: int,
     season: int = 1,
     present: Tensor | None = None,
+    stride: int = 1,
 ) -> LinearBase:
     """Fit the shared map, and own maps and mixtures where they help.
 
@@ -76,11 +80,18 @@ def fit_linear_base(
     ----------
     store, windows, context, horizon, season, present
         As in `fit_base`.
+    stride : int, default 1
+        Every so many windows are enough for the shared map. Own maps take the same, or more where
+        these are few for each series.
 
     Returns
     -------
     LinearBase
         With the folds of both.
     """
-    shared = fit_base(store, windows, context, horizon, season, present)
-    return LinearBase(shared, fit_local(store, windows, context, shared, season))
+    strided = windows.select(torch.arange(0, len(windows), stride))
+    shared = fit_base(store, strided, context, horizon, season, present)
+    wanted = _WINDOWS_OF_A_SERIES * (len(store.offsets) - 1)
+    if len(strided) < wanted:
+        strided = windows.thinned(min(wanted, _MOST_WINDOWS))
+    return LinearBase(shared, fit_local(store, strided, context, shared, season))

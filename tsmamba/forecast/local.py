@@ -29,7 +29,7 @@ _PULL = 0.03  # of the mixture to the shared map, in units of its squared error
 _BATCH = 8192
 _LEAST_GAIN = 0.01
 _LEAST_BLOCKS_BETTER = 0.75
-_LEAST_WINDOWS = 48  # of a series, in the mean
+LEAST_WINDOWS = 24  # of a series, in the mean
 _MOST_OUTPUTS = 1_000_000  # series times steps; 500 bytes each while fitting
 
 
@@ -84,7 +84,7 @@ class Local:
         Tensor of shape (n, H)
             In units of the window's level.
         """
-        known = (series >= 0) & (series < self.maps.shape[1])
+        known = series >= 0
         if not known.all():
             mixed = shared.clone()
             if known.any():
@@ -155,7 +155,7 @@ def fit_local(
         None where series do not gain by it, are too short to tell, or too many to keep maps of.
     """
     n_series, horizon = len(store.offsets) - 1, base.weights.shape[1]
-    if len(windows) < _LEAST_WINDOWS * n_series or n_series * horizon > _MOST_OUTPUTS:
+    if len(windows) < LEAST_WINDOWS * n_series or n_series * horizon > _MOST_OUTPUTS:
         return None
     maps = _own_maps(store, windows, context, base)
     shares = torch.zeros(1, 1, 2, horizon)
@@ -271,7 +271,7 @@ def _error_products(
     n_series, k = len(store.offsets) - 1, 2 + len(local.places)
     total = torch.zeros(n_series * N_BLOCKS, _PARTS, k, k, dtype=torch.float64)
     inside = windows.select(blocks_of(store, windows, horizon) >= 0)
-    for batch in inside.batches(_BATCH // 4):
+    for batch in inside.batches(_BATCH // 4) if len(inside) else ():
         block = blocks_of(store, batch, horizon)
         inputs, level = features(store, batch, context)
         shared = base.out_of_fold(block)(inputs)

@@ -28,7 +28,8 @@ from tsmamba.data.checks import listing
 from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.forecast.base import N_BLOCKS, Context, blocks_of, features, smooth
 
-_MOST_INPUTS = 1024  # of all columns together
+_MOST_INPUTS = 1024  # single steps of all columns together
+_MOST_WEIGHTS = 500_000_000  # of all folds; 4 bytes each
 _LEAST_STEPS = 4  # of a column, however many columns there are
 _NEAR = 4  # steps whose penalty is not raised
 _PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)  # by the mean power of an input
@@ -171,6 +172,8 @@ def fit_mixing(
     if int(block.bincount(minlength=N_BLOCKS).min()) < _LEAST_ORIGINS:
         return None, f"not used: a fourth of the history holds fewer than {_LEAST_ORIGINS} windows"
     seen = _seen(context, horizon, width)
+    if (1 + N_BLOCKS) * width * width * seen.n_features * horizon > _MOST_WEIGHTS:
+        return None, f"not used: the maps of {width} columns, {horizon} steps ahead, are too large"
     parts = [_inputs(store, part, seen, width) for part in first.batches(_BATCH)]
     inputs, scale = (torch.cat(x) for x in zip(*parts, strict=True))
     moved = [_moved(store, first, column) for column in range(width)]
@@ -195,7 +198,7 @@ def fit_mixing(
         return None, "not used: no column is forecast better with the others"
     kept = torch.stack([share for _, share in fits])
     mixing, *folds = (
-        Mixing(seen, torch.tensor(columns), weights, kept)
+        Mixing(seen, torch.tensor(columns), weights.clone(), kept)
         for weights in torch.stack([weights for weights, _ in fits], dim=1)
     )
     without, with_others = (errors / len(columns)).tolist()

@@ -228,7 +228,8 @@ class Corrector(nn.Module):
     def start_from(self, other: "Corrector") -> None:
         """Take over the weights of a corrector of the same width, depth and patch.
 
-        Context features that are new to it start with a weight of zero; positions beyond its own
+        Context features that are new to it start with a weight of zero, a spread that only the
+        other has is left out; positions beyond its own
         start as its last.
 
         Parameters
@@ -237,8 +238,9 @@ class Corrector(nn.Module):
             Where to start from.
         """
         place = torch.arange(len(self.position)).clamp(max=len(other.position) - 1)
-        start = self.state_dict() | other.state_dict() | {"position": other.position[place]}
-        self.load_state_dict(start)
+        own = self.state_dict()
+        known = {name: x for name, x in other.state_dict().items() if name in own}
+        self.load_state_dict(own | known | {"position": other.position[place]})
         if self.embed_context is not None and other.embed_context is None:
             nn.init.zeros_(self.embed_context.weight)
             nn.init.zeros_(self.embed_context.bias)

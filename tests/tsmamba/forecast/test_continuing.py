@@ -365,22 +365,47 @@ def test_parameters_that_make_no_sense_change_nothing(linear, late):
     assert state_of(linear) == before
 
 
-def test_own_maps_stay_with_their_series_until_better_ones_are_fitted():
+@pytest.fixture(scope="module")
+def unlike_series():
+    """Walks and noise, which no shared map can forecast."""
     rng = np.random.default_rng(0)
-    walks = rng.normal(size=(3, 900)).cumsum(1)
-    noise = rng.normal(size=(3, 900))
-    frame = pl.concat(
+    every = [*rng.normal(size=(3, 900)).cumsum(1), *rng.normal(size=(3, 900))]
+    return pl.concat(
         pl.DataFrame({"unique_id": name, "ds": np.arange(900), "y": y})
-        for name, y in zip("abcdef", [*walks, *noise], strict=True)
+        for name, y in zip("abcdef", every, strict=True)
     )
+
+
+def test_own_maps_stay_with_their_series_until_better_ones_are_fitted(unlike_series):
     forecaster = MambaForecaster(6, mode="base", context_length=24, season_length=1)
-    forecaster.fit(frame.filter(pl.col("ds") < 880))
+    forecaster.fit(unlike_series.filter(pl.col("ds") < 880))
     before = forecaster._fitted.model.local
     assert before is not None
-    newer = frame.filter(pl.col("ds") >= 880)
+    newer = unlike_series.filter(pl.col("ds") >= 880)
     stranger = newer.filter(pl.col("unique_id") == "a").with_columns(unique_id=pl.lit("new"))
     forecaster.partial_fit(pl.concat([stranger, newer]))
     after = forecaster._fitted.model.local
     assert after.maps.shape[1] == 7
     np.testing.assert_array_equal(after.maps[:, :6], before.maps)
     assert (after.shares[:, 6, 0] == 1).all()
+
+
+def test_rows_of_one_series_leave_the_own_maps_of_others(unlike_series):
+    forecaster = MambaForecaster(6, mode="base", context_length=24, season_length=1)
+    forecaster.fit(unlike_series.filter(pl.col("ds") < 700))
+    before = forecaster._fitted.model.local
+    forecaster.partial_fit(unlike_series.filter((pl.col("ds") >= 700), unique_id="a"))
+    after = forecaster._fitted.model.local
+    assert torch.equal(after.maps, before.maps)
+    assert torch.equal(after.shares, before.shares)
+
+
+def test_own_maps_that_err_are_given_up_where_every_series_brings_enough(unlike_series):
+    forecaster = MambaForecaster(6, mode="base", context_length=24, season_length=1)
+    kinds = {"a": "d", "b": "e", "c": "f", "d": "a", "e": "b", "f": "c"}
+    turned = unlike_series.with_columns(pl.col("unique_id").replace(kinds))
+    forecaster.fit(unlike_series.filter(pl.col("ds") < 500))
+    before = forecaster._fitted.model.local
+    forecaster.partial_fit(turned.filter(pl.col("ds") >= 500))
+    after = forecaster._fitted.model.local
+    assert after is None or not torch.equal(after.maps, before.maps)
