@@ -103,7 +103,7 @@ class Trial:
     @torch.no_grad()
     def _points(self, corrector: Corrector, gate: Tensor, windows: Windows) -> Sequence[Tensor]:
         """Return the forecasts with no correction, the whole one, and the gated one."""
-        base_of = self.correction.base.in_full(self.tested.store, windows)
+        base_of = self.correction.base.whole().forecaster(self.tested.store, windows)
         batch = assemble(self.tested, windows, self.correction.context, corrector.config, base_of)
         added = corrector(*batch.inputs)
         shares = (0.0, 1.0, gate)

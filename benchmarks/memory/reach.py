@@ -96,7 +96,7 @@ def fit(problem: Problem, trained: int = TRAINED, steps: int = STEPS) -> Forecas
         corrector,
         torch.ones(sizes.horizon),
         source.clock.cycles,
-        local=base.local.whole() if base.local else None,
+        local=base.whole().local,
     )
 
 

@@ -240,15 +240,19 @@ def fit_base(
     return _choose(blocks, inner, inner.plus(straddling), choice)
 
 
+def repeated_inputs(context: Context, horizon: int, period: int) -> Tensor:
+    """Return which input each step repeats if the last ``period`` steps come again, (H,)."""
+    return context.recent - period + torch.arange(horizon) % period
+
+
 def _simple_maps(context: Context, horizon: int, season: int) -> list[Tensor]:
     """Return the maps of the simple forecasts, in the order of `SIMPLE`."""
     level = torch.zeros(context.n_features, horizon, dtype=torch.float64)
     maps = [level]
     for period in (1, season):
-        step = torch.arange(horizon)
         one = level.clone()
         if period <= context.recent:
-            one[context.recent - period + step % period, step] = 1.0
+            one[repeated_inputs(context, horizon, period), torch.arange(horizon)] = 1.0
         maps.append(one)
     return maps
 

@@ -156,19 +156,19 @@ class Fitting:
         plain, spread, corrector, said = self._calibrate(
             source, base, corrector, gate, fitted_on, judged
         )
-        report |= said
-        report["seconds"] = time.perf_counter() - started
+        report |= said | {"seconds": time.perf_counter() - started}
+        weights, local, mixing = base.whole()
         model = ForecastModel(
             plan.context,
-            base.shared.weights,
+            weights,
             plain,
             corrector,
             gate,
             source.clock.cycles,
             source.effects,
-            base.local.whole() if base.local else None,
+            local,
             spread,
-            base.mixing.mixing if base.mixing else None,
+            mixing,
         )
         return model, report
 

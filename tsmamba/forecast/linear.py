@@ -9,9 +9,39 @@ from torch import Tensor
 from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.forecast.base import BaseFit, Context, blocks_of, fit_base
 from tsmamba.forecast.local import Local, fit_local
-from tsmamba.forecast.mixing import MixingFit
+from tsmamba.forecast.mixing import Mixing, MixingFit
 
 _WINDOWS_OF_A_SERIES, _MOST_WINDOWS = 64, 65_536
+
+
+class LinearMap(NamedTuple):
+    """A base that forecasts, without its folds.
+
+    Parameters
+    ----------
+    weights : Tensor of shape (F, H)
+        The map that all series share.
+    local : Local, optional
+        What it has for each series.
+    mixing : Mixing, optional
+        What the columns of a wide frame tell about each other.
+    """
+
+    weights: Tensor
+    local: Local | None = None
+    mixing: Mixing | None = None
+
+    def forecaster(self, store: WindowStore, windows: Windows) -> Callable[[Tensor], Tensor]:
+        """Return what forecasts windows from their inputs."""
+        numbers = store.numbers(windows)
+
+        def forecast(inputs: Tensor) -> Tensor:
+            out = inputs @ self.weights
+            if self.local is not None:
+                out = self.local(inputs, out, numbers)
+            return out if self.mixing is None else self.mixing.mixed(out, store, windows)
+
+        return forecast
 
 
 class LinearBase(NamedTuple):
@@ -36,17 +66,14 @@ class LinearBase(NamedTuple):
         """Steps of a forecast, H."""
         return self.shared.weights.shape[1]
 
-    def in_full(self, store: WindowStore, windows: Windows) -> Callable[[Tensor], Tensor]:
-        """Return what forecasts windows from their inputs by the fit on all blocks."""
-        numbers = store.numbers(windows)
-
-        def forecast(inputs: Tensor) -> Tensor:
-            out = inputs @ self.shared.weights
-            if self.local is not None:
-                out = self.local(inputs, out, numbers)
-            return out if self.mixing is None else self.mixing.mixing.mixed(out, store, windows)
-
-        return forecast
+    def whole(self) -> "LinearMap":
+        """Return the fit on all blocks alone."""
+        local, mixing = self.local, self.mixing
+        return LinearMap(
+            self.shared.weights,
+            None if local is None else local.whole(),
+            None if mixing is None else mixing.mixing,
+        )
 
     def out_of_fold(self, store: WindowStore, windows: Windows) -> Callable[[Tensor], Tensor]:
         """Return what forecasts windows from their inputs by folds that never saw their targets.

@@ -19,7 +19,15 @@ import torch
 from torch import Tensor
 
 from tsmamba.data.windows import Windows, WindowStore
-from tsmamba.forecast.base import N_BLOCKS, SCALE_POWER, BaseFit, Context, blocks_of, features
+from tsmamba.forecast.base import (
+    N_BLOCKS,
+    SCALE_POWER,
+    BaseFit,
+    Context,
+    blocks_of,
+    features,
+    repeated_inputs,
+)
 
 MEMBERS = ("shared map", "own map", "last value", "last season", "seven seasons ago")
 _SHARED = 0  # the place of that member
@@ -166,9 +174,9 @@ def fit_local(
 
 def _places(context: Context, horizon: int, season: int) -> Tensor:
     """Return which input each simple forecast repeats at each step; only those in reach."""
-    step = torch.arange(horizon)
     periods = (1, season, 7 * season) if season > 1 else (1,)
-    return torch.stack([context.recent - p + step % p for p in periods if p <= context.recent])
+    reached = [period for period in periods if period <= context.recent]
+    return torch.stack([repeated_inputs(context, horizon, period) for period in reached])
 
 
 def _own_maps(store: WindowStore, windows: Windows, context: Context, base: BaseFit) -> Tensor:

@@ -12,6 +12,7 @@ from tsmamba.forecast.base import Context, features
 from tsmamba.forecast.calibration import Residuals
 from tsmamba.forecast.correction import Normalised, assemble
 from tsmamba.forecast.effects import Effects
+from tsmamba.forecast.linear import LinearMap
 from tsmamba.forecast.local import Local
 from tsmamba.forecast.mixing import Mixing
 from tsmamba.forecast.network import Corrector, CorrectorConfig
@@ -113,14 +114,7 @@ class ForecastModel:
 
     def _normalised(self, source: Source, windows: Windows, base_only: bool) -> Normalised:
         store = source.store
-        numbers = store.numbers(windows)
-
-        def base_of(inputs: Tensor) -> Tensor:
-            out = inputs @ self.weights
-            if self.local is not None:
-                out = self.local(inputs, out, numbers)
-            return out if self.mixing is None else self.mixing.mixed(out, store, windows)
-
+        base_of = LinearMap(self.weights, self.local, self.mixing).forecaster(store, windows)
         if base_only or self.corrector is None:
             inputs, level = features(store, windows, self.context)
             return Normalised(base_of(inputs), level)
