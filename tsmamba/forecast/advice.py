@@ -316,9 +316,9 @@ def _expect(verdict: str, facts: Facts) -> tuple[str, ...]:
         "mamba": "An error up to some percent below that of the linear base, which is strong "
         "itself; report_ tells what was gained.",
     }[verdict]
-    effort = "A fit of less than 20 seconds"
+    effort = "A fit of less than a minute"
     if verdict == "mamba":
-        effort += ", with mode='full' of half a minute to some minutes"
+        effort += ", with mode='full' of some minutes"
     return accuracy, f"{effort}; {facts.memory_estimate / 1e9:.1f} GB of memory."
 
 
