@@ -6,6 +6,7 @@
 #   make sanitize  the CPU kernels under sanitizers of memory and of undefined behaviour
 #   make bench     speed of the kernels on this machine
 #   make bench-forecast  errors of the forecaster and of its rivals; goes on where it stopped
+#   make bench-anomaly   how well anomalies are found, beside other methods; goes on, too
 #   make pretrain  train the corrector that comes with the package anew
 #   make gpu-check the GPU kernels on this machine's CUDA device: right, and how fast
 #   make install   what the others do first, in .venv
@@ -26,7 +27,8 @@ SANITIZED := build/sanitized
 SOURCES := pyproject.toml constraints.txt kernels/CMakeLists.txt $(wildcard kernels/csrc/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check sanitize bench bench-forecast pretrain gpu-check clean
+.PHONY: help install demo test check sanitize bench bench-forecast bench-anomaly pretrain gpu-check \
+    clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -59,6 +61,10 @@ bench: $(INSTALLED)
 bench-forecast: $(INSTALLED)
 	-$(BIN)/python -m benchmarks.forecast run $(ARGS)
 	$(BIN)/python -m benchmarks.forecast report
+
+bench-anomaly: $(INSTALLED)
+	-$(BIN)/python -m benchmarks.anomaly run $(ARGS)
+	$(BIN)/python -m benchmarks.anomaly report
 
 pretrain: $(INSTALLED)
 	$(BIN)/python -m tools.pretrain --out tsmamba/forecast/weights/corrector.safetensors $(ARGS)

@@ -1,6 +1,6 @@
 """Plots of the results: error beside RLinear's, and error against the step ahead."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -24,7 +24,7 @@ STYLES = {
 }
 _REFERENCE = "RLinear"
 _SHOWN_AHEAD = ("ETTh1", "ETTm1", "Victoria", "PJM")
-_TEXT, _GRID, _DPI = "#3c4046", "#e4e6ea", 150
+TEXT, _GRID, _DPI = "#3c4046", "#e4e6ea", 150
 _WIDEST = 2.0  # times the reference; what is worse stands at the edge
 
 
@@ -44,7 +44,7 @@ def plot_relative(results: Results, path: Path) -> Any:
         The picture.
     """
     sources = [s for s in sets_in(results) if _mse(results, s, _REFERENCE) is not None]
-    figure = _figure(8.5, 1.4 + 0.5 * max(1, len(sources)))
+    figure = new_figure(8.5, 1.4 + 0.5 * max(1, len(sources)))
     ax = figure.subplots()
     for name, (colour, marker) in STYLES.items():
         points = [
@@ -56,15 +56,15 @@ def plot_relative(results: Results, path: Path) -> Any:
         if points:
             x, y = zip(*points, strict=True)
             ax.plot(x, y, marker, color=colour, ms=8, mew=2, ls="", label=name)
-    ax.axvline(1, color=_TEXT, lw=0.9, ls=(0, (4, 3)), zorder=0)
+    ax.axvline(1, color=TEXT, lw=0.9, ls=(0, (4, 3)), zorder=0)
     ax.set_yticks(range(len(sources)), [source.name for source in sources])
     ax.invert_yaxis()
     ax.set_xlabel(
         f"MSE over RLinear's, mean over horizons; {_WIDEST:g} and above at the edge",
         fontsize=9,
-        color=_TEXT,
+        color=TEXT,
     )
-    _finish(figure, [ax], path)
+    finish(figure, [ax], path, STYLES)
     return figure
 
 
@@ -87,7 +87,7 @@ def plot_ahead(results: Results, path: Path) -> Any:
     sources = [source for source in present if source.name in _SHOWN_AHEAD] or present
     columns = min(2, len(sources))
     rows = -(-len(sources) // columns)
-    figure = _figure(8.5, 1.0 + 2.6 * rows)
+    figure = new_figure(8.5, 1.0 + 2.6 * rows)
     axes = figure.subplots(rows, columns, squeeze=False).flatten()
     for ax, source in zip(axes, sources, strict=False):
         lines = select(results, set=source.name)
@@ -100,11 +100,11 @@ def plot_ahead(results: Results, path: Path) -> Any:
                 steps = [horizon * (n + 0.5) / len(mean) for n in range(len(mean))]
                 ax.plot(steps, mean, color=colour, lw=1.5, label=name)
         ax.set_title(source.name, loc="left", fontsize=10, fontweight="bold")
-        ax.set_xlabel("steps ahead", fontsize=8, color=_TEXT)
-        ax.set_ylabel("MSE", fontsize=8, color=_TEXT)
+        ax.set_xlabel("steps ahead", fontsize=8, color=TEXT)
+        ax.set_ylabel("MSE", fontsize=8, color=TEXT)
     for ax in axes[len(sources) :]:
         ax.set_axis_off()
-    _finish(figure, axes[: len(sources)], path)
+    finish(figure, axes[: len(sources)], path, STYLES)
     return figure
 
 
@@ -114,22 +114,35 @@ def _mse(results: Results, source: ForecastSet, name: str) -> float | None:
     return fmean(line["mse"] for line in lines) if lines else None
 
 
-def _figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty picture of a size in inches, which needs no screen."""
     figure = require("matplotlib.figure", "plot").Figure
     return figure(figsize=(width, height), dpi=_DPI, layout="constrained")
 
 
-def _finish(figure: Any, axes: Sequence[Any], path: Path) -> None:
-    """Tidy the axes, put one legend beside them and write the file."""
+def finish(figure: Any, axes: Sequence[Any], path: Path, order: Iterable[str]) -> None:
+    """Tidy the axes, put one legend beside them and write the file.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        From `new_figure`.
+    axes : sequence of matplotlib.axes.Axes
+        Those in use.
+    path : Path
+        File to write.
+    order : iterable of str
+        Labels in the order of the legend.
+    """
     handles: dict[str, Any] = {}
     for ax in axes:
         ax.grid(color=_GRID, lw=0.8)
         ax.set_axisbelow(True)
         ax.spines[["top", "right"]].set_visible(False)
-        ax.tick_params(length=0, labelsize=8, colors=_TEXT)
+        ax.tick_params(length=0, labelsize=8, colors=TEXT)
         lines, labels = ax.get_legend_handles_labels()
         handles |= dict(zip(labels, lines, strict=True))
-    shown = {name: handles[name] for name in STYLES if name in handles}
+    shown = {name: handles[name] for name in order if name in handles}
     if shown:
         figure.legend(
             shown.values(), shown.keys(), loc="outside right upper", frameon=False, fontsize=8

@@ -5,8 +5,9 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -105,6 +106,7 @@ def run_missing(
     outcome_of: Callable[[AnyCell], Line],
     summary: Callable[[Line], str],
     say: Say,
+    where: Line | None = None,
 ) -> int:
     """Run the cells of any benchmark that have no result yet.
 
@@ -124,6 +126,8 @@ def run_missing(
         Tells an outcome in a few words.
     say : callable
         Told a line for each cell.
+    where : dict, optional
+        Says in each line where and when it was made; by default `environment` and the time.
 
     Returns
     -------
@@ -131,7 +135,7 @@ def run_missing(
         Number of cells that failed.
     """
     done = {cell_of(line) for line in succeeded(read_results(path, cell_of))}
-    where, failed = environment(), 0
+    here, failed = environment() if where is None else {}, 0
     for cell in wanted:
         if cell in done:
             continue
@@ -142,11 +146,16 @@ def run_missing(
             outcome = {"error": f"{type(error).__name__}: {error}"}
             failed += 1
             say(f"{cell}: {outcome['error']}")
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        line = cell._asdict() | outcome | where | {"date": now}
+        made = here | {"date": now()} if where is None else where
+        line = cell._asdict() | outcome | made
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
     return failed
+
+
+def now() -> str:
+    """Return the time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def evaluate(contestant: Contestant, problem: Problem, seed: int) -> dict[str, Any]:
@@ -198,8 +207,13 @@ def evaluate(contestant: Contestant, problem: Problem, seed: int) -> dict[str, A
     }
 
 
-def environment() -> dict[str, Any]:
+def environment(packages: Iterable[str] = ("torch", "numpy", "polars")) -> dict[str, Any]:
     """Return where the numbers come from.
+
+    Parameters
+    ----------
+    packages : iterable of str, optional
+        Those whose versions matter, where they are installed.
 
     Returns
     -------
@@ -214,12 +228,18 @@ def environment() -> dict[str, Any]:
     return {
         "versions": {
             "python": platform.python_version(),
-            **{name: version(name) for name in ("torch", "numpy", "polars")},
+            **dict(_versions(packages)),
         },
         "threads": torch.get_num_threads(),
         "device": next(_processors(), platform.machine()),
         "commit": _commit(),
     }
+
+
+def _versions(packages: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for name in packages:
+        with suppress(PackageNotFoundError):
+            yield name, version(name)
 
 
 def _processors() -> Iterator[str]:
