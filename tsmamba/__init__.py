@@ -4,16 +4,18 @@ import importlib
 import typing
 
 if typing.TYPE_CHECKING:
+    from tsmamba.anomaly import MambaDetector
     from tsmamba.forecast import MambaForecaster
     from tsmamba.forecast.advice import advise
     from tsmamba.forecast.settings import Network
     from tsmamba.training import Training
 
-__all__ = ["MambaForecaster", "Network", "Training", "advise"]
+__all__ = ["MambaDetector", "MambaForecaster", "Network", "Training", "advise"]
 __version__ = "0.1.0"
 
 # Loaded at first use: `tsmamba --help` must not wait for torch.
 _HOMES = {
+    "MambaDetector": "tsmamba.anomaly",
     "MambaForecaster": "tsmamba.forecast",
     "Network": "tsmamba.forecast.settings",
     "Training": "tsmamba.training",

@@ -101,7 +101,7 @@ def plot_forecast(
     if len(panels) > len(shown):
         figure.supxlabel(f"{len(shown)} of {len(panels)} series", fontsize=8, color=_HISTORY)
     if path is not None:
-        _save(figure, Path(path))
+        save_figure(figure, Path(path))
     return figure
 
 
@@ -226,8 +226,8 @@ def _draw(ax: Any, panel: _Panel, history_steps: int | None) -> None:
     origin = time[-1:]
     # At least the last point, which the line of the origin goes through.
     kept = max(history_steps, 1)
-    ax.plot(_x(time[-kept:]), _y(values[-kept:]), color=_HISTORY, lw=1.1, label="history")
-    ahead = _x(panel.forecast.time)
+    ax.plot(axis_times(time[-kept:]), _y(values[-kept:]), color=_HISTORY, lw=1.1, label="history")
+    ahead = axis_times(panel.forecast.time)
     for number, (name, low, high) in enumerate(panel.bands):
         # Opaque tints, not transparent layers, so that the legend shows the colours drawn.
         strength = 0.18 + 0.24 * number / max(len(panel.bands) - 1, 1)
@@ -236,16 +236,16 @@ def _draw(ax: Any, panel: _Panel, history_steps: int | None) -> None:
     if panel.truth is not None:
         until = panel.truth.time.is_between(panel.forecast.time[0], panel.forecast.time[-1])
         ax.plot(
-            _x(panel.truth.time.filter(until)),
+            axis_times(panel.truth.time.filter(until)),
             _y(panel.truth.values.filter(until)),
             color=_TRUTH,
             lw=0.9,
             label="truth",
             zorder=5,
         )
-    ax.axvline(_x(origin)[0], color=_HISTORY, lw=0.9, ls=(0, (4, 3)), zorder=1)
+    ax.axvline(axis_times(origin)[0], color=_HISTORY, lw=0.9, ls=(0, (4, 3)), zorder=1)
     ax.set_title(panel.title, loc="left", fontsize=11, fontweight="bold", color="#22252a")
-    _style(ax, temporal=time.dtype.is_temporal())
+    style_axes(ax, temporal=time.dtype.is_temporal())
 
 
 def _tint(strength: float) -> tuple[float, ...]:
@@ -254,7 +254,7 @@ def _tint(strength: float) -> tuple[float, ...]:
     return tuple(1 - strength * (1 - part) for part in parts)
 
 
-def _style(ax: Any, *, temporal: bool) -> None:
+def style_axes(ax: Any, *, temporal: bool) -> None:
     """Quiet axes: a light grid, no box, short dates."""
     if temporal:
         dates = require("matplotlib.dates", "plot")
@@ -287,7 +287,7 @@ def _legend(figure: Any, axes: Sequence[Any]) -> None:
     )
 
 
-def _x(time: pl.Series) -> Any:
+def axis_times(time: pl.Series) -> Any:
     """Stamps as matplotlib takes them; a zoned stamp shows the time of its own clock."""
     if isinstance(time.dtype, pl.Datetime) and time.dtype.time_zone is not None:
         time = time.dt.replace_time_zone(None)
@@ -299,7 +299,21 @@ def _y(values: pl.Series) -> Any:
     return values.cast(pl.Float64).to_numpy()
 
 
-def _save(figure: Any, path: Path) -> None:
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure in the format that the ending of the path names.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        The figure.
+    path : Path
+        File to write.
+
+    Raises
+    ------
+    ParameterError
+        If matplotlib knows no such format.
+    """
     formats = figure.canvas.get_supported_filetypes()
     if path.suffix.lower().removeprefix(".") not in formats:
         raise ParameterError(

@@ -21,7 +21,7 @@ class Tsmamba:
         from tsmamba import MambaDetector
 
         make: Any = MambaDetector
-        self._detector = make(random_state=seed, **settings)
+        self._detector = make(**settings)
 
     def fit(self, train: np.ndarray) -> None:
         """Fit."""

@@ -1,0 +1,89 @@
+"""Scores of a whole series at once, in either mode."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tsmamba.anomaly.calibration import Drift
+from tsmamba.anomaly.model import DetectorModel
+from tsmamba.anomaly.state import StreamState, advance
+
+
+class Batch(NamedTuple):
+    """Scores of rows.
+
+    Attributes
+    ----------
+    raw : ndarray of shape (n_rows,)
+        Before calibration; higher is worse. NaN where a row has no score.
+    scores, p_values : ndarray of shape (n_rows,)
+        Calibrated: 1.0 is the alert threshold.
+    contributions : ndarray of shape (n_rows, n_channels)
+        They add up to the score.
+    """
+
+    raw: np.ndarray
+    scores: np.ndarray
+    p_values: np.ndarray
+    contributions: np.ndarray
+
+    def at(self, places: np.ndarray) -> "Batch":
+        """Return some rows."""
+        return Batch(*(part[places] for part in self))
+
+
+def score_offline(model: DetectorModel, values: np.ndarray) -> Batch:
+    """Score rows with what lies before and after them.
+
+    Parameters
+    ----------
+    model : DetectorModel
+        Fitted.
+    values : ndarray of shape (n_rows, n_channels)
+        Raw rows, NaN where missing.
+
+    Returns
+    -------
+    Batch
+        With a score for every row.
+    """
+    parts = model.offline_contributions(values)
+    raw = parts.sum(axis=1)
+    thresholds, p_values = model.offline_calibrator.copy().step(raw)
+    return Batch(raw, raw / thresholds, p_values, parts / thresholds[:, None])
+
+
+def score_streaming(model: DetectorModel, values: np.ndarray, drift: Drift) -> Batch:
+    """Score rows as a stream would that starts with the first of them.
+
+    Parameters
+    ----------
+    model : DetectorModel
+        Fitted.
+    values : ndarray of shape (n_rows, n_channels)
+        Raw rows, NaN where missing.
+    drift : Drift
+        Of the stream.
+
+    Returns
+    -------
+    Batch
+        Without a score in warm-up, where a row is missing, and for the last rows of a stream with a
+        delay.
+    """
+    (scored,) = advance(model, [StreamState.start(model, drift)], values[None])
+    delay = model.causal.plan.delay
+    parts = np.where(np.isnan(scored.scores)[:, None], np.nan, scored.contributions)
+    return Batch(
+        _earlier(scored.raw, delay),
+        _earlier(scored.scores, delay),
+        _earlier(scored.p_values, delay),
+        _earlier(parts, delay),
+    )
+
+
+def _earlier(scores: np.ndarray, delay: int) -> np.ndarray:
+    """Move each score to the row it is of."""
+    out = np.full_like(scores, np.nan)
+    out[: max(0, len(scores) - delay)] = scores[delay:]
+    return out

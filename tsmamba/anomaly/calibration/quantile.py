@@ -1,0 +1,91 @@
+"""A fixed threshold: a quantile of the training scores."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tsmamba.anomaly.calibration.calibrator import Calibration, Calibrator, Steps
+from tsmamba.anomaly.calibration.checks import check_number
+from tsmamba.anomaly.calibration.clusters import EpisodeThreshold, run_length
+from tsmamba.anomaly.calibration.pareto import just_above
+from tsmamba.anomaly.calibration.tail import Tail
+
+
+@dataclass
+class FixedCalibrator(Calibrator):
+    """The same threshold at every step.
+
+    Parameters
+    ----------
+    law : Tail
+        Law of the scores of the fit.
+    threshold : float > 0
+        The threshold.
+    """
+
+    threshold: float
+
+    def step(self, scores: ArrayLike) -> Steps:
+        """Judge scores in the order of time; nothing moves on.
+
+        Parameters
+        ----------
+        scores : array of shape (n,)
+            NaN where there is none.
+
+        Returns
+        -------
+        tuple of two ndarrays of shape (n,)
+            Thresholds and p-values.
+        """
+        p_values = self.tail(scores)
+        return np.full(p_values.shape, self.threshold), p_values
+
+
+class Quantile(Calibration):
+    """Fixed threshold that a given share of the training scores lies above.
+
+    Parameters
+    ----------
+    contamination : float in (0, 0.5), optional
+        The share. Without it the threshold is one that an episode of normal scores is expected to
+        reach once in a time as long as the training part, which is mostly beyond all scores seen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.random.default_rng(0).exponential(size=1_000)
+    >>> thresholds, p_values = Quantile(contamination=0.05).fit(scores).step(scores)
+    >>> float((scores >= thresholds).mean())
+    0.05
+    >>> bool(Quantile().fit(scores).threshold > np.quantile(scores, 0.99))
+    True
+    """
+
+    kind = FixedCalibrator
+
+    def __init__(self, *, contamination: float | None = None) -> None:
+        self.contamination = contamination
+
+    def check(self) -> None:
+        """Refuse settings out of range, before any work.
+
+        Raises
+        ------
+        ParameterError
+            Naming the setting, what came and what is accepted.
+
+        Examples
+        --------
+        >>> Quantile(contamination=0.1).check()
+        """
+        check_number(self, "contamination", above=0, below=0.5, optional=True)
+
+    def _fitted(self, scores: NDArray[np.float64], steps_per_day: float | None) -> FixedCalibrator:
+        present = scores[~np.isnan(scores)]
+        if self.contamination is None:
+            threshold = EpisodeThreshold.fit(scores, 1.0, run_length(scores)).value
+        else:
+            threshold = just_above(float(np.quantile(present, 1 - self.contamination)))
+        return FixedCalibrator(Tail.fit(present), threshold)

@@ -1,0 +1,175 @@
+"""Parameters of `MambaDetector`: what is accepted, and what is taken where they are left open."""
+
+import numpy as np
+
+from tsmamba.anomaly.calibration import (
+    Calibration,
+    Conformal,
+    Drift,
+    DriftSpot,
+    Quantile,
+    Rate,
+    Spot,
+)
+from tsmamba.anomaly.plan import DELAYS
+from tsmamba.errors import ParameterError
+
+PRESETS = ("auto", "tiny")
+MODES = ("offline", "streaming")
+_CALIBRATIONS: dict[str, type[Calibration]] = {
+    "quantile": Quantile,
+    "spot": Spot,
+    "dspot": DriftSpot,
+    "conformal": Conformal,
+    "rate": Rate,
+}
+_LEAST_MEMORY = 16
+_MOST_CONTAMINATION = 0.5
+
+
+def check_choice(name: str, value: object, accepted: tuple[str, ...]) -> None:
+    """Refuse what is none of the accepted words.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    value : object
+        What was given.
+    accepted : tuple of str
+        What may be.
+
+    Raises
+    ------
+    ParameterError
+        Naming all of them.
+    """
+    if value not in accepted:
+        raise ParameterError(f"{name}={value!r}; pass one of {', '.join(map(repr, accepted))}")
+
+
+def check_rows(name: str, value: object, least: int) -> None:
+    """Refuse what is not a number of rows.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    value : object
+        What was given.
+    least : int
+        Smallest number accepted.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ParameterError(f"{name}={value!r}; pass a whole number of {least} or more")
+
+
+def check_delay(delay: object) -> None:
+    """Refuse a delay that is neither rows nor a part of a period.
+
+    Parameters
+    ----------
+    delay : object
+        What was given.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if isinstance(delay, str):
+        check_choice("delay", delay, tuple(DELAYS))
+    else:
+        check_rows("delay", delay, 0)
+
+
+def check_memory(size: object) -> None:
+    """Refuse a memory too small to compare with.
+
+    Parameters
+    ----------
+    size : object
+        What was given.
+
+    Raises
+    ------
+    ParameterError
+    """
+    check_rows("memory_size", size, _LEAST_MEMORY)
+
+
+def calibration_for(calibration: object, contamination: object) -> Calibration:
+    """Return the calibration that two parameters ask for.
+
+    Parameters
+    ----------
+    calibration : str, Calibration or None
+        As given.
+    contamination : "auto" or float
+        As given.
+
+    Returns
+    -------
+    Calibration
+
+    Raises
+    ------
+    ParameterError
+        If they are not accepted, or contradict each other.
+    """
+    if not (isinstance(contamination, str) and contamination == "auto"):
+        if (
+            isinstance(contamination, bool)
+            or not isinstance(contamination, int | float | np.floating)
+            or not 0 < contamination <= _MOST_CONTAMINATION
+        ):
+            raise ParameterError(
+                f'contamination={contamination!r}; pass "auto" or a share of rows in (0, 0.5]'
+            )
+        if calibration is not None:
+            raise ParameterError(
+                f"contamination={contamination!r} with calibration={calibration!r}: both set the "
+                "threshold; leave one of them out"
+            )
+        return Quantile(contamination=float(contamination))
+    if calibration is None:
+        return Quantile()
+    if isinstance(calibration, str):
+        check_choice("calibration", calibration, tuple(_CALIBRATIONS))
+        return _CALIBRATIONS[calibration]()
+    if not isinstance(calibration, Calibration):
+        kinds = ", ".join(kind.__name__ for kind in _CALIBRATIONS.values())
+        raise ParameterError(
+            f"calibration={calibration!r}; pass one of {', '.join(map(repr, _CALIBRATIONS))}, or "
+            f"one of {kinds} with settings of your own"
+        )
+    calibration.check()
+    return calibration
+
+
+def drift_for(drift: object) -> Drift:
+    """Return the watch for changes of level.
+
+    Parameters
+    ----------
+    drift : Drift or None
+        As given.
+
+    Returns
+    -------
+    Drift
+
+    Raises
+    ------
+    ParameterError
+        If it is none.
+    """
+    if drift is None:
+        return Drift()
+    if not isinstance(drift, Drift):
+        raise ParameterError(f"drift={drift!r}; pass a Drift or None")
+    drift.check()
+    return drift

@@ -1,0 +1,94 @@
+"""From the scores of single blocks to one score a row and its parts by channel."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+_TOP_CHANNELS = 3
+_HIGHEST = 30.0
+_LEAST_DEVIATION = 1e-3
+
+
+@dataclass(frozen=True)
+class Standard:
+    """Mean and deviation of each block in each channel, on rows taken as normal.
+
+    Parameters
+    ----------
+    mean, deviation : ndarray of shape (n_blocks, n_channels)
+        Of the blocks' scores.
+
+    Examples
+    --------
+    >>> Standard.of(np.arange(12.0).reshape(6, 1, 2)).mean
+    array([[5., 6.]])
+    """
+
+    mean: np.ndarray
+    deviation: np.ndarray
+
+    @classmethod
+    def of(cls, blocks: np.ndarray) -> "Standard":
+        """Measure them.
+
+        Parameters
+        ----------
+        blocks : ndarray of shape (n_rows, n_blocks, n_channels)
+            Scores.
+
+        Returns
+        -------
+        Standard
+        """
+        return cls(blocks.mean(axis=0), np.maximum(blocks.std(axis=0), _LEAST_DEVIATION))
+
+    def fuse(self, blocks: np.ndarray) -> np.ndarray:
+        """Join blocks: the root mean square of what lies above their means.
+
+        Tails carry the anomalies, so scores are standardised, not ranked, and only cut where one
+        block alone would silence all others.
+
+        Parameters
+        ----------
+        blocks : ndarray of shape (..., n_blocks, n_channels)
+            Scores.
+
+        Returns
+        -------
+        ndarray of shape (..., n_channels)
+            0 and more.
+        """
+        excess = (blocks - self.mean) / self.deviation
+        fused: np.ndarray = np.sqrt(np.square(np.clip(excess, 0.0, _HIGHEST)).mean(axis=-2))
+        return fused
+
+
+def contributions(fused: np.ndarray) -> np.ndarray:
+    """Share the score of a row among its channels.
+
+    The score is the mean of the three highest channels: one channel gone mad is seen among many,
+    and a thing that shows in several counts more.
+
+    Parameters
+    ----------
+    fused : ndarray of shape (..., n_channels)
+        Scores by channel.
+
+    Returns
+    -------
+    ndarray of the same shape
+        Adds up to the score; 0 but for the three highest channels.
+
+    Examples
+    --------
+    >>> contributions(np.array([[1.0, 3.0, 6.0, 9.0]]))
+    array([[0., 1., 2., 3.]])
+    """
+    channels = fused.shape[-1]
+    if channels <= _TOP_CHANNELS:
+        shared: np.ndarray = fused / channels
+        return shared
+    top = np.argpartition(-fused, _TOP_CHANNELS - 1, axis=-1)[..., :_TOP_CHANNELS]
+    out = np.zeros_like(fused)
+    np.put_along_axis(out, top, np.take_along_axis(fused, top, -1) / _TOP_CHANNELS, -1)
+    return out

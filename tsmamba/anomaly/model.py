@@ -1,0 +1,121 @@
+"""What fitting finds, and the scores that come of it."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tsmamba.anomaly.autoregression import Autoregression
+from tsmamba.anomaly.calibration import Calibration
+from tsmamba.anomaly.calibration.calibrator import Calibrator
+from tsmamba.anomaly.causal import CausalScorer
+from tsmamba.anomaly.fusion import contributions
+from tsmamba.anomaly.memory import PatchMemory
+from tsmamba.anomaly.offline import OfflineScorer
+from tsmamba.anomaly.plan import Plan
+from tsmamba.anomaly.units import Units
+
+
+@dataclass(frozen=True)
+class DetectorModel:
+    """A fitted detector without its scikit-learn clothes.
+
+    Parameters
+    ----------
+    units : Units
+        Of the channels.
+    offline : OfflineScorer
+        Looks both ways.
+    causal : CausalScorer
+        Looks back.
+    offline_calibrator, causal_calibrator : Calibrator
+        Of the scores of either.
+    n_fitted : int
+        Rows of the fit.
+    fingerprint : str
+        Of these rows, by which they are known again.
+    """
+
+    units: Units
+    offline: OfflineScorer
+    causal: CausalScorer
+    offline_calibrator: Calibrator
+    causal_calibrator: Calibrator
+    n_fitted: int
+    fingerprint: str
+
+    @classmethod
+    def fit(
+        cls,
+        values: np.ndarray,
+        units: Units,
+        plan: Plan,
+        memory_size: int,
+        calibration: Calibration,
+        steps_per_day: float | None,
+    ) -> "DetectorModel":
+        """Fit to a series.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, n_channels)
+            Raw rows, NaN where missing.
+        units : Units
+            Of these rows.
+        plan : Plan
+            What to compare.
+        memory_size : int
+            Most patches to remember.
+        calibration : Calibration
+            Turns scores into thresholds.
+        steps_per_day : float, optional
+            For a calibration by rate.
+
+        Returns
+        -------
+        DetectorModel
+        """
+        standard = units.complete(values)
+        memory = None
+        if plan.offline:
+            memory = PatchMemory.of(standard, plan.patch, memory_size)
+        regression = Autoregression.of(standard, plan.order)
+        offline = OfflineScorer.of(standard, plan, memory, regression)
+        causal, causal_fused = CausalScorer.of(standard, plan, memory, regression)
+        offline_fused = offline.score(standard, len(standard))
+        fits = [
+            calibration.fit(contributions(fused).sum(axis=1), steps_per_day=steps_per_day)
+            for fused in (offline_fused, causal_fused)
+        ]
+        return cls(units, offline, causal, fits[0], fits[1], len(values), _fingerprint(values))
+
+    @cached_property
+    def identity(self) -> str:
+        """Digest by which the states of streams know their model."""
+        digest = hashlib.sha256(f"{self.fingerprint} {self.causal.plan}".encode())
+        for array in (self.units.mean, self.units.scale, *self.causal.arrays()):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def offline_contributions(self, values: np.ndarray) -> np.ndarray:
+        """Score rows with what lies before and after them.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, n_channels)
+            Raw rows, NaN where missing.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_channels)
+            Parts of the raw score of each row.
+        """
+        known = len(values) >= self.n_fitted
+        known = known and _fingerprint(values[: self.n_fitted]) == self.fingerprint
+        fused = self.offline.score(self.units.complete(values), self.n_fitted if known else 0)
+        return contributions(fused)
+
+
+def _fingerprint(values: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()

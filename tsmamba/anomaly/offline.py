@@ -1,0 +1,137 @@
+"""Scores that look both ways: for series that are there as a whole."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from tsmamba.anomaly.autoregression import Autoregression
+from tsmamba.anomaly.fusion import Standard
+from tsmamba.anomaly.memory import PatchMemory, evenly
+from tsmamba.anomaly.patches import embed, nearest, windows_of
+from tsmamba.anomaly.plan import Block, Plan
+
+# Queries per patch width; between them scores are interpolated.
+_DENSITY = 8
+
+
+@dataclass(frozen=True)
+class OfflineScorer:
+    """Distances to the memory of a model and to the rest of the same series, centred and smoothed.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is compared.
+    memory : PatchMemory or None
+        Patches of the rows the model was fitted on; None where the plan compares none.
+    autoregression : Autoregression
+        Fitted to those rows.
+    standard : Standard
+        Of the blocks on those rows.
+    """
+
+    plan: Plan
+    memory: PatchMemory | None
+    autoregression: Autoregression
+    standard: Standard
+
+    @classmethod
+    def of(
+        cls, values: np.ndarray, plan: Plan, memory: PatchMemory | None, ar: Autoregression
+    ) -> "OfflineScorer":
+        """Fit the standard on the rows that made memory and autoregression.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, n_channels)
+            Without gaps, standardised.
+        plan, memory, ar
+            As above.
+
+        Returns
+        -------
+        OfflineScorer
+        """
+        blocks = _blocks(values, plan, memory, ar, len(values))
+        return cls(plan, memory, ar, Standard.of(blocks))
+
+    def score(self, values: np.ndarray, n_seen: int) -> np.ndarray:
+        """Score every row.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, n_channels)
+            Without gaps, standardised.
+        n_seen : int
+            Leading rows that are those the model was fitted on. They are not compared with
+            themselves.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_channels)
+            Fused scores by channel, 0 and more.
+        """
+        blocks = _blocks(values, self.plan, self.memory, self.autoregression, n_seen)
+        return self.standard.fuse(blocks)
+
+
+def _blocks(
+    values: np.ndarray, plan: Plan, memory: PatchMemory | None, ar: Autoregression, n_seen: int
+) -> np.ndarray:
+    """Return the smoothed scores of all blocks, (n_rows, n_blocks, n_channels)."""
+    n = len(values)
+    # A series shorter than a patch is continued backwards with its first row.
+    lead = max(0, plan.patch - n)
+    if lead:
+        values = np.concatenate([np.repeat(values[:1], lead, axis=0), values])
+        n_seen = 0
+    scores = [_distances(values, block, memory, n_seen) for block in plan.offline if memory]
+    residuals = np.abs(ar.residuals(values))
+    start = np.repeat(np.median(residuals, axis=0, keepdims=True), ar.order, axis=0)
+    scores.append(np.concatenate([start, residuals]))
+    return np.stack([_centred_mean(score, plan.width)[lead:] for score in scores], axis=1)
+
+
+def _distances(values: np.ndarray, block: Block, memory: PatchMemory, n_seen: int) -> np.ndarray:
+    """Return the distance around every row, (n_rows, n_channels)."""
+    n, width = len(values), block.width
+    windows = windows_of(values, width)
+    known, own = _sources(memory, windows.shape[1], width, n_seen)
+    points = torch.cat(
+        [embed(memory.newest(width)[:, known], block.form), embed(windows[:, own], block.form)], 1
+    )
+    ends = np.concatenate([memory.ends[known] - (width - 1), own])
+    queries = evenly(windows.shape[1], -(-windows.shape[1] * _DENSITY // width) + 1)
+    near = np.abs(queries[:, None] - ends) < width / 2
+    near[:, : len(known)] &= (queries < n_seen)[:, None]
+    distances = nearest(embed(windows[:, queries], block.form), points, torch.from_numpy(near))
+    centres = queries + (width - 1) / 2
+    return np.stack([np.interp(np.arange(n), centres, row) for row in distances], axis=1)
+
+
+def _sources(
+    memory: PatchMemory, n_windows: int, width: int, n_seen: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Share the size of the memory between its own patches and those of the rows not yet seen.
+
+    The two together are as one even sample of the fitted and the new rows.
+    """
+    fitted = int(memory.ends[-1]) + 1
+    first = max(0, n_seen - width + 1)
+    new = n_windows - first
+    if new <= 0:
+        return np.arange(len(memory)), np.empty(0, dtype=np.int64)
+    share = round(memory.size * new / (fitted + new))
+    return evenly(len(memory), max(1, memory.size - share)), first + evenly(new, max(1, share))
+
+
+def _centred_mean(scores: np.ndarray, width: int) -> np.ndarray:
+    """Average over `width` rows around each; fewer at the ends."""
+    n = len(scores)
+    total = np.concatenate([np.zeros((1, scores.shape[1])), np.cumsum(scores, axis=0)])
+    rows = np.arange(n)
+    low = np.maximum(rows - (width - 1) // 2, 0)
+    high = np.minimum(rows + width // 2 + 1, n)
+    means: np.ndarray = (total[high] - total[low]) / (high - low)[:, None]
+    return means

@@ -1,0 +1,105 @@
+"""A fitted detector as plain values and arrays, for files."""
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from tsmamba.anomaly.autoregression import Autoregression
+from tsmamba.anomaly.calibration import Calibration
+from tsmamba.anomaly.causal import CausalScorer
+from tsmamba.anomaly.fusion import Standard
+from tsmamba.anomaly.memory import PatchMemory
+from tsmamba.anomaly.model import DetectorModel
+from tsmamba.anomaly.offline import OfflineScorer
+from tsmamba.anomaly.plan import Block, Plan
+from tsmamba.anomaly.units import Units
+
+Arrays = dict[str, np.ndarray]
+_OFFLINE, _CAUSAL = "offline.", "causal."
+
+
+def to_parts(model: DetectorModel) -> tuple[dict[str, Any], Arrays]:
+    """Take a model apart.
+
+    Parameters
+    ----------
+    model : DetectorModel
+        Fitted.
+
+    Returns
+    -------
+    settings : dict
+        Plain values that JSON can hold.
+    arrays : dict of str to ndarray
+    """
+    offline, causal = model.offline, model.causal
+    arrays = {
+        "mean": model.units.mean,
+        "scale": model.units.scale,
+        "coefficients": offline.autoregression.coefficients,
+        "intercept": offline.autoregression.intercept,
+        "offline_mean": offline.standard.mean,
+        "offline_deviation": offline.standard.deviation,
+        "causal_mean": causal.standard.mean,
+        "causal_deviation": causal.standard.deviation,
+    }
+    if offline.memory is not None:
+        arrays |= {"patches": offline.memory.patches, "ends": offline.memory.ends}
+    for prefix, calibrator in (
+        (_OFFLINE, model.offline_calibrator),
+        (_CAUSAL, model.causal_calibrator),
+    ):
+        arrays |= {f"{prefix}{name}": part for name, part in calibrator.state().items()}
+    settings = {
+        "plan": asdict(offline.plan),
+        "memory_size": offline.memory.size if offline.memory else 0,
+        "n_fitted": model.n_fitted,
+        "fingerprint": model.fingerprint,
+    }
+    return settings, arrays
+
+
+def from_parts(settings: dict[str, Any], arrays: Arrays, calibration: Calibration) -> DetectorModel:
+    """Put it together again.
+
+    Parameters
+    ----------
+    settings, arrays
+        What `to_parts` gave.
+    calibration : Calibration
+        The settings that the calibrators were fitted with.
+
+    Returns
+    -------
+    DetectorModel
+        The same, bit for bit.
+    """
+    saved = settings["plan"]
+    blocks = {
+        mode: tuple(Block(**block) for block in saved[mode]) for mode in ("offline", "streaming")
+    }
+    plan = Plan(**{**saved, **blocks})
+    memory = None
+    if "patches" in arrays:
+        memory = PatchMemory(arrays["patches"], arrays["ends"], settings["memory_size"])
+    regression = Autoregression(arrays["coefficients"], arrays["intercept"])
+    standards = {
+        mode: Standard(arrays[f"{mode}_mean"], arrays[f"{mode}_deviation"])
+        for mode in ("offline", "causal")
+    }
+    return DetectorModel(
+        units=Units(arrays["mean"], arrays["scale"]),
+        offline=OfflineScorer(plan, memory, regression, standards["offline"]),
+        causal=CausalScorer(plan, memory, regression, standards["causal"]),
+        offline_calibrator=calibration.restored(_under(_OFFLINE, arrays)),
+        causal_calibrator=calibration.restored(_under(_CAUSAL, arrays)),
+        n_fitted=settings["n_fitted"],
+        fingerprint=settings["fingerprint"],
+    )
+
+
+def _under(prefix: str, arrays: Arrays) -> Arrays:
+    return {
+        name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)
+    }

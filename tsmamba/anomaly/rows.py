@@ -1,0 +1,286 @@
+"""What users pass as X, as rows of numbers in the order of time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from sklearn.utils.validation import check_array
+
+from tsmamba.data.frame import column_names, to_polars
+from tsmamba.errors import FrameError, ParameterError
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a series.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_channels), float64
+        NaN where missing.
+    names : list of str or None
+        Names of the channels, where X was a frame.
+    times : polars.Series or None
+        Time of each row, never decreasing, where there is a time column.
+    """
+
+    values: np.ndarray
+    names: list[str] | None = None
+    times: pl.Series | None = None
+
+
+def read_rows(X: Any, time_col: str, channels: Sequence[str] | None = None) -> Rows:
+    """Read an array or a frame.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows, n_channels), or polars, pandas or pyarrow frame
+        Rows in the order of time; numbers, NaN where missing.
+    time_col : str
+        Column of a frame that holds times; it may be absent.
+    channels : sequence of str, optional
+        Columns a frame must have; all but the time column by default.
+
+    Returns
+    -------
+    Rows
+
+    Raises
+    ------
+    FrameError
+        If a frame holds other columns, text, infinities, or times that go backwards.
+    ValueError
+        If an array is not two-dimensional, empty, or holds infinities or text.
+    """
+    if not _is_frame(X):
+        values = check_array(X, dtype=np.float64, ensure_all_finite=False, input_name="X")
+        _refuse_infinite(values, None)
+        return Rows(values)
+    names = [name for name in column_names(X) if name != time_col]
+    if channels is not None:
+        _refuse_other_columns(names, channels)
+        names = list(channels)
+    if not names:
+        raise FrameError(
+            f"the frame has no column besides {time_col!r}; add at least one numeric channel"
+        )
+    frame = to_polars(X)
+    for name in names:
+        dtype = frame.schema[name]
+        if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)):
+            hint = f"; pass time_col={name!r} if it is the time" if dtype.is_temporal() else ""
+            raise FrameError(
+                f"column {name!r} is {dtype}, channels are numbers; drop it or encode it{hint}"
+            )
+    values = frame.select(pl.col(names).cast(pl.Float64).fill_null(float("nan"))).to_numpy()
+    if not len(values):
+        raise FrameError("the frame has no rows; pass at least one")
+    _refuse_infinite(values, names)
+    times = frame[time_col] if time_col in frame.columns else None
+    if times is not None:
+        _refuse_times(times)
+    return Rows(np.ascontiguousarray(values), names, times)
+
+
+def read_row(x: Any, n_channels: int, names: Sequence[str] | None) -> np.ndarray:
+    """Read one row of a stream.
+
+    Parameters
+    ----------
+    x : number, sequence of numbers, or mapping of channel name to number
+        NaN or None where missing.
+    n_channels : int
+        As fitted.
+    names : sequence of str or None
+        Names of the channels.
+
+    Returns
+    -------
+    ndarray of shape (n_channels,)
+
+    Raises
+    ------
+    ParameterError
+        If it does not fit the channels, or holds text or infinity.
+
+    Examples
+    --------
+    >>> read_row({"b": 2.0, "a": None}, 2, ["a", "b"])
+    array([nan,  2.])
+    """
+    if isinstance(x, Mapping):
+        if names is None:
+            raise ParameterError(
+                "the detector was fitted on an array, whose channels have no names; "
+                "pass a sequence of numbers"
+            )
+        _refuse_other_columns(list(x), names)
+        x = [x[name] for name in names]
+    row: np.ndarray = read_stream_rows([x], n_channels, names)[0]
+    return row
+
+
+def read_stream_rows(X: Any, n_channels: int, names: Sequence[str] | None) -> np.ndarray:
+    """Read rows of a stream.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows, n_channels), (n_rows,) for one channel, or frame
+        NaN or None where missing.
+    n_channels : int
+        As fitted.
+    names : sequence of str or None
+        Names of the channels.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_channels)
+
+    Raises
+    ------
+    ParameterError, FrameError
+        If they do not fit the channels, or hold text or infinity.
+    """
+    if _is_frame(X):
+        return read_rows(X, "", names).values
+    try:
+        values = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError("rows must be numbers, with NaN or None where missing") from None
+    if values.ndim == 1 and n_channels == 1:
+        values = values[:, None]
+    if values.ndim != 2 or values.shape[1] != n_channels:
+        shape = " x ".join(str(n) for n in values.shape)
+        raise ParameterError(
+            f"rows of shape {shape}, but the detector was fitted on {n_channels} channels; pass "
+            f"{n_channels} numbers a row"
+        )
+    _refuse_infinite(values, None)
+    return values
+
+
+def numbers(times: pl.Series) -> np.ndarray:
+    """Turn times into numbers: integers as they are, stamps in microseconds.
+
+    Parameters
+    ----------
+    times : polars.Series
+        Integers, dates or stamps.
+
+    Returns
+    -------
+    ndarray of int64
+    """
+    if times.dtype.is_integer():
+        times = times.cast(pl.Int64)
+    else:
+        times = times.cast(pl.Datetime("us")).to_physical()
+    return np.asarray(times.to_numpy())
+
+
+def filled(values: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Carry the last value of each channel over what is missing.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_channels)
+        NaN where missing.
+    before : ndarray of shape (n_channels,)
+        Values before the first row.
+
+    Returns
+    -------
+    ndarray of the same shape
+
+    Examples
+    --------
+    >>> filled(np.array([[np.nan], [2.0], [np.nan]]), np.zeros(1)).ravel()
+    array([0., 2., 2.])
+    """
+    missing = np.isnan(values)
+    if not missing.any():
+        return values
+    rows = np.where(missing, -1, np.arange(len(values))[:, None])
+    last = np.maximum.accumulate(rows, axis=0)
+    columns = np.arange(values.shape[1])
+    whole: np.ndarray = np.where(last >= 0, values[last, columns], before)
+    return whole
+
+
+def interpolated(values: np.ndarray) -> np.ndarray:
+    """Draw a line over what is missing; the ends and empty channels stay level.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_channels)
+        NaN where missing.
+
+    Returns
+    -------
+    ndarray of the same shape
+        0 in a channel without any value.
+
+    Examples
+    --------
+    >>> interpolated(np.array([[np.nan], [2.0], [np.nan], [4.0]])).ravel()
+    array([2., 2., 3., 4.])
+    """
+    missing = np.isnan(values)
+    if not missing.any():
+        return values
+    out = values.copy()
+    rows = np.arange(len(values))
+    for column in np.flatnonzero(missing.any(axis=0)):
+        gone = missing[:, column]
+        known = rows[~gone]
+        out[gone, column] = np.interp(rows[gone], known, values[known, column]) if len(known) else 0
+    return out
+
+
+def _is_frame(X: Any) -> bool:
+    """Tell frames from arrays; a pandas frame whose columns are numbered is an array."""
+    if hasattr(X, "schema") and hasattr(X, "column_names"):  # pyarrow
+        return True
+    return hasattr(X, "columns") and all(isinstance(name, str) for name in X.columns)
+
+
+def _refuse_other_columns(names: list[str], channels: Sequence[str]) -> None:
+    missing = [name for name in channels if name not in names]
+    extra = [name for name in names if name not in channels]
+    if missing or extra:
+        parts = [f"lacks {missing}"] * bool(missing) + [f"also has {extra}"] * bool(extra)
+        raise FrameError(
+            f"the frame {' and '.join(parts)}; the detector was fitted on {list(channels)}: "
+            "rename, add or drop columns to match"
+        )
+
+
+def _refuse_infinite(values: np.ndarray, names: list[str] | None) -> None:
+    bad = np.isinf(values)
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        where = f"column {names[column]!r}" if names else f"channel {column}"
+        kind = FrameError if names else ParameterError
+        raise kind(
+            f"{where} holds infinity, first in row {row} ({int(bad.sum())} in all); use NaN for "
+            "what is missing"
+        )
+
+
+def _refuse_times(times: pl.Series) -> None:
+    if not (times.dtype.is_integer() or times.dtype in (pl.Date, pl.Datetime)):
+        raise FrameError(
+            f"column {times.name!r} is {times.dtype}, times are integers, dates or stamps; "
+            "convert it, e.g. with str.to_datetime()"
+        )
+    if times.null_count():
+        raise FrameError(f"column {times.name!r} has {times.null_count()} rows without a time")
+    steps = np.diff(numbers(times))
+    if (steps < 0).any():
+        row = int(np.argmax(steps < 0)) + 1
+        raise FrameError(
+            f"column {times.name!r} goes backwards at row {row} ({times[row - 1]} to "
+            f"{times[row]}); sort the frame by time"
+        )

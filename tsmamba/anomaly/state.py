@@ -1,0 +1,191 @@
+"""The state of one stream, and how rows move it on."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tsmamba.anomaly.calibration import Drift, Watch
+from tsmamba.anomaly.causal import CausalState
+from tsmamba.anomaly.fusion import contributions
+from tsmamba.anomaly.model import DetectorModel
+from tsmamba.anomaly.result import Time
+from tsmamba.anomaly.rows import filled
+
+
+@dataclass
+class StreamState:
+    """All that the next score of a stream depends on.
+
+    Parameters
+    ----------
+    causal : CausalState
+        Of the scorer.
+    watch : Watch
+        Threshold, p-values and drift.
+    last : ndarray of shape (n_channels,)
+        Last value of each channel, in its unit.
+    gone : int
+        Missing rows since the last one that was there.
+    since : int
+        Rows since the start, or since a gap as long as a patch.
+    missing : ndarray of shape (delay,), bool
+        Whether the rows not yet scored are missing.
+    pending : list of int, datetime or None
+        Times of these rows.
+    t : int or datetime, optional
+        Time of the newest row.
+    """
+
+    causal: CausalState
+    watch: Watch
+    last: np.ndarray
+    gone: int
+    since: int
+    missing: np.ndarray
+    pending: list[Time | None]
+    t: Time | None = None
+
+    @classmethod
+    def start(cls, model: DetectorModel, drift: Drift) -> "StreamState":
+        """Return the state before the first row.
+
+        Parameters
+        ----------
+        model : DetectorModel
+            Fitted.
+        drift : Drift
+            When a new level counts as normal.
+
+        Returns
+        -------
+        StreamState
+        """
+        return cls(
+            causal=model.causal.start(),
+            watch=drift.watch(model.causal_calibrator.copy()),
+            last=np.zeros(len(model.units.mean)),
+            gone=0,
+            since=0,
+            missing=np.zeros(model.causal.plan.delay, dtype=bool),
+            pending=[None] * model.causal.plan.delay,
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays; the same after any number of rows."""
+        arrays = (self.causal.history, self.causal.recent, self.last, self.missing)
+        watch = self.watch.state().values()
+        return sum(array.nbytes for array in arrays) + sum(part.nbytes for part in watch)
+
+
+class Scored(NamedTuple):
+    """Scores of some rows of a stream; each stands for the row that is `delay` earlier.
+
+    Attributes
+    ----------
+    raw, thresholds, scores, p_values : ndarray of shape (n_rows,)
+        ``scores`` are ``raw / thresholds``. All but the thresholds are NaN where there is none.
+    contributions : ndarray of shape (n_rows, n_channels)
+        They add up to the score.
+    warm : ndarray of shape (n_rows,), bool
+        False in warm-up.
+    missing, drifted : ndarray of shape (n_rows,), bool
+        Rows that are missing, and rows after which a new level counts as normal.
+    """
+
+    raw: np.ndarray
+    thresholds: np.ndarray
+    scores: np.ndarray
+    p_values: np.ndarray
+    contributions: np.ndarray
+    warm: np.ndarray
+    missing: np.ndarray
+    drifted: np.ndarray
+
+
+def longest_gap(model: DetectorModel) -> int:
+    """Tell after how many missing rows the state no longer changes.
+
+    Parameters
+    ----------
+    model : DetectorModel
+        Fitted.
+
+    Returns
+    -------
+    int
+    """
+    return model.causal.warm_up + model.causal.plan.delay + 1
+
+
+def advance(model: DetectorModel, states: list[StreamState], values: np.ndarray) -> list[Scored]:
+    """Score rows of streams and move the states past them.
+
+    Parameters
+    ----------
+    model : DetectorModel
+        Fitted.
+    states : list of StreamState
+        One a stream, changed in place.
+    values : ndarray of shape (n_streams, n_rows, n_channels)
+        Raw rows, NaN where missing.
+
+    Returns
+    -------
+    list of Scored
+        One a stream.
+    """
+    absent = np.isnan(values)
+    rows = model.units.apply(values)
+    if absent.any():
+        rows = np.stack([filled(row, state.last) for row, state in zip(rows, states, strict=True)])
+    parts = contributions(model.causal.advance([state.causal for state in states], rows))
+    gone = absent.all(axis=-1)
+    return [
+        _judge(model, state, row, part, missing)
+        for state, row, part, missing in zip(states, rows, parts, gone, strict=True)
+    ]
+
+
+def _judge(
+    model: DetectorModel,
+    state: StreamState,
+    rows: np.ndarray,
+    parts: np.ndarray,
+    missing: np.ndarray,
+) -> Scored:
+    """Turn the raw scores of one stream into calibrated ones."""
+    warm = _count(state, missing, model.causal.past) > model.causal.warm_up
+    state.last = rows[-1].copy()
+    pending = np.concatenate([state.missing, missing])
+    scored = pending[: len(missing)]
+    state.missing = pending[len(missing) :].copy()
+    raw = np.where(warm & ~scored, parts.sum(axis=-1), np.nan)
+    thresholds, p_values, drifted = state.watch.step(raw)
+    return Scored(
+        raw=raw,
+        thresholds=thresholds,
+        scores=raw / thresholds,
+        p_values=p_values,
+        contributions=parts / thresholds[:, None],
+        warm=warm,
+        missing=scored,
+        drifted=drifted,
+    )
+
+
+def _count(state: StreamState, missing: np.ndarray, past: int) -> np.ndarray:
+    """Count rows since the start or since a gap that left nothing of the past."""
+    rows = np.arange(len(missing))
+    if state.gone == 0 and not missing.any():
+        since = state.since + 1 + rows
+    else:
+        present = np.maximum.accumulate(np.where(missing, -1, rows))
+        run = np.where(present < 0, state.gone + 1 + rows, rows - present)
+        run = np.where(missing, run, 0)
+        restart = np.maximum.accumulate(np.where(run > past, rows, -1))
+        since = np.where(restart < 0, state.since + 1 + rows, rows - restart)
+        state.gone = min(int(run[-1]), past + 1)
+    state.since = int(since[-1])
+    return since

@@ -1,0 +1,115 @@
+"""The file of a stream: the states of all its series, and which model they belong to."""
+
+from collections import OrderedDict
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from tsmamba.anomaly.calibration import Drift
+from tsmamba.anomaly.causal import CausalState
+from tsmamba.anomaly.model import DetectorModel
+from tsmamba.anomaly.result import Time
+from tsmamba.anomaly.state import StreamState
+from tsmamba.errors import ModelFileError
+from tsmamba.persistence import load_model, save_model
+
+_KIND = "MambaDetector stream"
+_WATCH = "watch."
+
+
+def save_stream(
+    path: str | Path, model: DetectorModel, series: OrderedDict[str | None, StreamState]
+) -> None:
+    """Write the states of a stream.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    model : DetectorModel
+        The states' model.
+    series : ordered mapping of key to StreamState
+        The states.
+    """
+    parts = [_arrays(state) for state in series.values()]
+    tensors = {
+        name: torch.from_numpy(np.stack([part[name] for part in parts]))
+        for name in (parts[0] if parts else ())
+    }
+    settings = {
+        "model": model.identity,
+        "keys": list(series),
+        "pending": [[_plain(t) for t in state.pending] for state in series.values()],
+        "t": [_plain(state.t) for state in series.values()],
+    }
+    save_model(path, _KIND, settings, tensors)
+
+
+def load_stream(
+    path: str | Path, model: DetectorModel, drift: Drift
+) -> OrderedDict[str | None, StreamState]:
+    """Read what `save_stream` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    model : DetectorModel
+        Must be the one it was written for.
+    drift : Drift
+        Of the stream.
+
+    Returns
+    -------
+    ordered mapping of key to StreamState
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, or of another model.
+    """
+    settings, tensors = load_model(path, _KIND)
+    if settings["model"] != model.identity:
+        raise ModelFileError(
+            f"{str(path)!r} holds streams of another detector; load them with the one that made "
+            "them, or start anew"
+        )
+    arrays = {name: part.numpy() for name, part in tensors.items()}
+    out: OrderedDict[str | None, StreamState] = OrderedDict()
+    for i, key in enumerate(settings["keys"]):
+        state = StreamState.start(model, drift)
+        state.causal = CausalState(arrays["history"][i].copy(), arrays["recent"][i].copy())
+        state.watch.restore(
+            {
+                name.removeprefix(_WATCH): part[i].copy()
+                for name, part in arrays.items()
+                if name.startswith(_WATCH)
+            }
+        )
+        state.last, state.missing = arrays["last"][i].copy(), arrays["missing"][i].copy()
+        state.gone, state.since = (int(n) for n in arrays["counts"][i])
+        state.pending = [_time(t) for t in settings["pending"][i]]
+        state.t = _time(settings["t"][i])
+        out[key] = state
+    return out
+
+
+def _arrays(state: StreamState) -> dict[str, np.ndarray]:
+    own = {
+        "history": state.causal.history,
+        "recent": state.causal.recent,
+        "last": state.last,
+        "missing": state.missing,
+        "counts": np.array([state.gone, state.since]),
+    }
+    return own | {f"{_WATCH}{name}": part for name, part in state.watch.state().items()}
+
+
+def _plain(t: Time | None) -> int | str | None:
+    return t.isoformat() if isinstance(t, datetime) else t
+
+
+def _time(t: int | str | None) -> Time | None:
+    return datetime.fromisoformat(t) if isinstance(t, str) else t

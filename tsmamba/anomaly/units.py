@@ -1,0 +1,81 @@
+"""The unit of each channel."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tsmamba.anomaly.rows import interpolated
+
+# A channel that never changed still needs a unit: this part of its level.
+_LEAST_PART = 0.01
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Units:
+    """Mean and deviation of each channel on the rows of the fit.
+
+    Parameters
+    ----------
+    mean, scale : ndarray of shape (n_channels,)
+        ``scale`` is above 0.
+
+    Examples
+    --------
+    >>> Units.of(np.array([[1.0, 5.0], [3.0, np.nan]]))
+    Units(mean=array([2., 5.]), scale=array([1.  , 0.05]))
+    """
+
+    mean: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "Units":
+        """Measure them.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, n_channels)
+            NaN where missing.
+
+        Returns
+        -------
+        Units
+            0 and 1 for a channel without values.
+        """
+        known = ~np.isnan(values)
+        count = np.maximum(known.sum(axis=0), 1)
+        mean = np.where(known, values, 0.0).sum(axis=0) / count
+        deviation = np.sqrt(np.square(np.where(known, values - mean, 0.0)).sum(axis=0) / count)
+        level = np.abs(mean)
+        least = np.where(level > 0, _LEAST_PART * level, 1.0)
+        return cls(mean, np.where(deviation > _ROUNDING * level, deviation, least))
+
+    def apply(self, values: np.ndarray) -> np.ndarray:
+        """Express rows in these units.
+
+        Parameters
+        ----------
+        values : ndarray of shape (..., n_channels)
+            Rows.
+
+        Returns
+        -------
+        ndarray of the same shape
+        """
+        scaled: np.ndarray = (values - self.mean) / self.scale
+        return scaled
+
+    def complete(self, values: np.ndarray) -> np.ndarray:
+        """Do so for a whole series, with lines drawn over its gaps.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, n_channels)
+            NaN where missing.
+
+        Returns
+        -------
+        ndarray of the same shape
+        """
+        return interpolated(self.apply(values))
