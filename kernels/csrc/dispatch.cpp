@@ -83,5 +83,6 @@ TSM_FORWARD(tsm_causal_conv_bwd_f32, conv_bwd_f32, tsm_conv_args)
 TSM_FORWARD(tsm_causal_conv_bwd_f64, conv_bwd_f64, tsm_conv_args)
 TSM_FORWARD(tsm_causal_conv_bwd_bf16, conv_bwd_bf16, tsm_conv_args)
 TSM_FORWARD(tsm_stack_step_f32, stack_step_f32, tsm_stack_args)
+TSM_FORWARD(tsm_patch_distance_f32, patch_distance_f32, tsm_patch_args)
 
 }

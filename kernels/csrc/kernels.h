@@ -19,6 +19,7 @@
   int32_t conv_bwd_f64(const tsm_conv_args *);   \
   int32_t conv_bwd_bf16(const tsm_conv_args *);  \
   int32_t stack_step_f32(const tsm_stack_args *); \
+  int32_t patch_distance_f32(const tsm_patch_args *); \
   }
 
 TSM_DECLARE_KERNELS(generic)

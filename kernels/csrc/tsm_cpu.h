@@ -20,7 +20,7 @@
 
 #include <stdint.h>
 
-#define TSM_ABI_VERSION 2
+#define TSM_ABI_VERSION 3
 
 enum { TSM_OK = 0, TSM_OUT_OF_MEMORY = 1, TSM_POSITIVE_A = 2 };
 
@@ -128,6 +128,28 @@ typedef struct tsm_stack_args {
   float *out;              /* (streams, M) */
 } tsm_stack_args;
 
+/* Patches in memory that one vector of the kernel compares at once, or several do. */
+enum { TSM_LANES = 16 };
+/* How a window of a series becomes a point; see patch_distance.cpp. */
+enum { TSM_RAW = 0, TSM_HALF = 1, TSM_Z = 2 };
+
+/* Distance of windows of series to the nearest of the patches in memory. */
+typedef struct tsm_patch_args {
+  int64_t batch, length, channels;
+  int64_t queries, first, stride; /* windows of each series and channel: how many, the first row of
+                                     the first, and rows from one to the next */
+  int64_t width, block;    /* rows of a window; rows that one number of a point stands for */
+  int64_t patches;         /* in memory, a multiple of TSM_LANES; the surplus ones are infinite */
+  int64_t apart;           /* patches that start nearer to a window than this do not count */
+  int64_t offset;          /* row of the memory's series that is row 0 of the values */
+  int32_t threads, form;
+  double least_sd;         /* of a window */
+  const double *values;    /* (batch, length, channels) */
+  const float *memory;     /* (channels, patches / TSM_LANES, width / block, TSM_LANES) */
+  const int64_t *memory_start; /* (patches,), or null: all patches count */
+  double *out;             /* (batch, queries, channels); infinite where no patch counts */
+} tsm_patch_args;
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -155,6 +177,7 @@ int32_t tsm_causal_conv_bwd_f32(const tsm_conv_args *args);
 int32_t tsm_causal_conv_bwd_f64(const tsm_conv_args *args);
 int32_t tsm_causal_conv_bwd_bf16(const tsm_conv_args *args);
 int32_t tsm_stack_step_f32(const tsm_stack_args *args);
+int32_t tsm_patch_distance_f32(const tsm_patch_args *args);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

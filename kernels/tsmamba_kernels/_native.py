@@ -14,7 +14,7 @@ from torch import Tensor
 from tsmamba_kernels._shapes import POSITIVE_A
 from tsmamba_kernels.errors import KernelError, ShapeError
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 # Bytes from which results are worth large pages: two of them.
 LARGE = 1 << 22
 DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16"}
@@ -97,6 +97,19 @@ class StackArgs(ctypes.Structure):
         *((name, ctypes.c_float) for name in ("eps", "gain_limit")),
         *((name, ctypes.c_void_p) for name in ("layer", "norm_f", "x", "dt_scale", "slot")),
         *((name, ctypes.c_void_p) for name in ("state", "out")),
+    )
+
+
+class PatchArgs(ctypes.Structure):
+    """Operands of the distance of patches: ``tsm_patch_args``."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("batch", "length", "channels", "queries", "first")),
+        *((name, ctypes.c_int64) for name in ("stride", "width", "block", "patches", "apart")),
+        ("offset", ctypes.c_int64),
+        *((name, ctypes.c_int32) for name in ("threads", "form")),
+        ("least_sd", ctypes.c_double),
+        *((name, ctypes.c_void_p) for name in ("values", "memory", "memory_start", "out")),
     )
 
 

@@ -100,11 +100,12 @@ def run_everything() -> int:
     return count
 
 
-def run_tests_of_the_stack_step() -> int:
-    """Return pytest's exit status; the step has no operands of any layout, so its cases serve."""
-    tests = str(Path(__file__).with_name("test_stack_step.py"))
-    chosen = "(in_float64 and native) or any_grouping"
-    return pytest.main([tests, "-k", chosen, "-q", "-p", "no:cacheprovider"])
+def run_tests() -> int:
+    """Return pytest's exit status, for kernels whose operands have no layout to vary."""
+    files = ("test_stack_step.py", "test_patch_distance.py")
+    tests = [str(Path(__file__).with_name(name)) for name in files]
+    chosen = "(in_float64 and native) or any_grouping or equals_the_reference"
+    return pytest.main([*tests, "-k", chosen, "-q", "-p", "no:cacheprovider"])
 
 
 def read_one_row_too_many() -> None:
@@ -143,7 +144,7 @@ def main(library: str, task: str | None = None) -> str | int | None:
             return read_one_row_too_many()
         sys.stdout.write(f"{_native.isa()}: {run_everything()} calls without a finding\n")
         sys.stdout.flush()
-        return run_tests_of_the_stack_step()
+        return run_tests()
     if "heap-buffer-overflow" not in in_a_process(library, "generic", "overrun").stderr:
         return "a row read beyond the end of its tensor was not found: does the library check?"
     for level in LEVELS[: LEVELS.index(_native.isa()) + 1]:

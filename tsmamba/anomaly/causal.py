@@ -4,13 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from tsmamba.anomaly.autoregression import Autoregression
 from tsmamba.anomaly.fusion import Standard
 from tsmamba.anomaly.memory import PatchMemory
-from tsmamba.anomaly.patches import embed, nearest, windows_of
-from tsmamba.anomaly.plan import Plan
+from tsmamba.anomaly.plan import Block, Plan
+from tsmamba_kernels import PatchIndex
 
 _ROWS = 1024
 # Rows of fitting that the standard of the blocks is measured on, the last ones.
@@ -63,13 +62,14 @@ class CausalScorer:
         self.autoregression = autoregression
         self.standard = standard
         widths = [block.width for block in plan.streaming]
-        self._points: list[Tensor] = []
-        if memory is not None:
-            self._ends = memory.ends
-            self._points = [embed(memory.newest(b.width), b.form) for b in plan.streaming]
-        self._spans = [plan.span(width) for width in (*widths, 1)]
+        self._indices = [] if memory is None else [_index(memory, b) for b in plan.streaming]
+        spans = [plan.span(width) for width in (*widths, 1)]
         self.past = max(*widths, 1, autoregression.order + 1) - 1
-        self._ring = max(oldest for oldest, _ in self._spans)
+        self._ring = max(oldest for oldest, _ in spans)
+        # Of the last scores of each block, the newest one at the end.
+        self._weights = np.zeros((len(spans), self._ring + 1))
+        for row, (oldest, newest) in zip(self._weights, spans, strict=True):
+            row[self._ring - oldest : self._ring - newest + 1] = 1 / (oldest - newest + 1)
 
     @classmethod
     def of(
@@ -120,7 +120,7 @@ class CausalScorer:
         """
         channels = len(self.autoregression.intercept)
         return CausalState(
-            np.zeros((self.past, channels)), np.zeros((self._ring, len(self._spans), channels))
+            np.zeros((self.past, channels)), np.zeros((self._ring, len(self._weights), channels))
         )
 
     def advance(self, states: list[CausalState], rows: np.ndarray) -> np.ndarray:
@@ -158,14 +158,12 @@ class CausalScorer:
 
     def _blocks(self, values: np.ndarray, n: int) -> np.ndarray:
         """Return the scores of the last `n` rows, (n_streams, n, n_blocks, n_channels)."""
-        streams, length, channels = values.shape
+        length = values.shape[1]
+        series = torch.from_numpy(values)
         scores = []
-        for block, points in zip(self.plan.streaming, self._points, strict=True):
-            recent = values[:, length - n - block.width + 1 :]
-            windows = np.lib.stride_tricks.sliding_window_view(recent, block.width, axis=1)
-            queries = embed(windows, block.form).permute(2, 0, 1, 3).flatten(1, 2)
-            distances = nearest(queries, points).reshape(channels, streams, n)
-            scores.append(distances.transpose(1, 2, 0))
+        for index in self._indices:
+            starts = range(length - n - index.width + 1, length - index.width + 1)
+            scores.append(index.distances(series, starts).numpy())
         order = self.autoregression.order
         residuals = [self.autoregression.residuals(row[length - n - order :]) for row in values]
         scores.append(np.abs(np.stack(residuals)))
@@ -175,29 +173,26 @@ class CausalScorer:
         """Return the scores of the last rows of the fit, (n_rows, n_blocks, n_channels)."""
         n = min(len(values) - self.past, _STANDARD_ROWS)
         first = len(values) - n
+        series = torch.from_numpy(values)[None]
         scores = []
-        for block, points in zip(self.plan.streaming, self._points, strict=True):
-            windows = windows_of(values[first - block.width + 1 :], block.width)
-            distances = np.empty((values.shape[1], n))
-            for start in range(0, n, _ROWS):
-                queries = embed(windows[:, start : start + _ROWS], block.form)
-                ends = first + start + np.arange(queries.shape[1])
-                overlap = np.abs(ends[:, None] - self._ends) < block.width
-                distances[:, start : start + _ROWS] = nearest(
-                    queries, points, torch.from_numpy(overlap)
-                )
-            scores.append(distances.T)
+        for index in self._indices:
+            starts = range(first - index.width + 1, len(values) - index.width + 1)
+            distances = index.distances(series, starts, apart=index.width)[0].numpy()
+            scores.append(np.where(np.isinf(distances), 0.0, distances))
         past = values[first - self.autoregression.order :]
         scores.append(np.abs(self.autoregression.residuals(past)))
         return np.stack(scores, axis=1)
 
     def _averaged(self, blocks: np.ndarray) -> np.ndarray:
         """Average (n_streams, n_rows, n_blocks, n_channels) over the span of each block."""
-        n = blocks.shape[1] - self._ring
-        total = np.cumsum(np.concatenate([np.zeros_like(blocks[:, :1]), blocks], axis=1), axis=1)
-        out = np.empty((len(blocks), n, *blocks.shape[2:]))
-        for i, (oldest, newest) in enumerate(self._spans):
-            high, low = self._ring + 1 - newest, self._ring - oldest
-            span = total[:, high : high + n, i] - total[:, low : low + n, i]
-            out[:, :, i] = span / (oldest - newest + 1)
-        return out
+        windows = np.lib.stride_tricks.sliding_window_view(blocks, self._ring + 1, axis=1)
+        averaged: np.ndarray = np.einsum("snbcr,br->snbc", windows, self._weights)
+        return averaged
+
+
+def _index(memory: PatchMemory, block: Block) -> PatchIndex:
+    return PatchIndex(
+        torch.from_numpy(memory.newest(block.width)),
+        block.form,
+        torch.from_numpy(memory.ends - (block.width - 1)),
+    )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tsmamba.anomaly.patches import windows_of
+from tsmamba.anomaly.windows import windows_of
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ import torch
 from tsmamba.anomaly.autoregression import Autoregression
 from tsmamba.anomaly.fusion import Standard
 from tsmamba.anomaly.memory import PatchMemory, evenly
-from tsmamba.anomaly.patches import embed, nearest, windows_of
 from tsmamba.anomaly.plan import Block, Plan
+from tsmamba.anomaly.windows import windows_of
+from tsmamba_kernels import PatchIndex
 
 # Queries per patch width; between them scores are interpolated.
 _DENSITY = 8
@@ -96,18 +97,24 @@ def _blocks(
 def _distances(values: np.ndarray, block: Block, memory: PatchMemory, n_seen: int) -> np.ndarray:
     """Return the distance around every row, (n_rows, n_channels)."""
     n, width = len(values), block.width
-    windows = windows_of(values, width)
-    known, own = _sources(memory, windows.shape[1], width, n_seen)
-    points = torch.cat(
-        [embed(memory.newest(width)[:, known], block.form), embed(windows[:, own], block.form)], 1
+    n_windows = n - width + 1
+    known, own = _sources(memory, n_windows, width, n_seen)
+    patches = [memory.newest(width)[:, known], windows_of(values, width)[:, own]]
+    # Rows of the fit that are none of these rows are far from all of them.
+    fitted = memory.ends[known] - (width - 1) if n_seen else np.full(len(known), -width)
+    index = PatchIndex(
+        torch.from_numpy(np.concatenate(patches, axis=1)),
+        block.form,
+        torch.from_numpy(np.concatenate([fitted, own])),
     )
-    ends = np.concatenate([memory.ends[known] - (width - 1), own])
-    queries = evenly(windows.shape[1], -(-windows.shape[1] * _DENSITY // width) + 1)
-    near = np.abs(queries[:, None] - ends) < width / 2
-    near[:, : len(known)] &= (queries < n_seen)[:, None]
-    distances = nearest(embed(windows[:, queries], block.form), points, torch.from_numpy(near))
-    centres = queries + (width - 1) / 2
-    return np.stack([np.interp(np.arange(n), centres, row) for row in distances], axis=1)
+    step = max(1, width // _DENSITY)
+    queries = range((n_windows - 1) % step, n_windows, step)
+    series = torch.from_numpy(values)[None]
+    distances = index.distances(series, queries, apart=(width + 1) // 2)[0].numpy()
+    distances[np.isinf(distances)] = 0.0
+    centres = np.array(queries) + (width - 1) / 2
+    columns = [np.interp(np.arange(n), centres, column) for column in distances.T]
+    return np.stack(columns, axis=1)
 
 
 def _sources(

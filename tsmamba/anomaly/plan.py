@@ -1,12 +1,14 @@
 """Which windows a detector compares, chosen from the rows it is fitted on."""
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from tsmamba.anomaly.autoregression import order_for
-from tsmamba.anomaly.patches import Form
 from tsmamba.anomaly.period import dominant_period
+
+Form: TypeAlias = Literal["raw", "half", "z"]
 
 # A patch of fewer rows says little of a shape, where there is only one channel to see it in.
 _WIDTHS = {True: (64, 400), False: (16, 64)}
@@ -22,6 +24,8 @@ _OFFLINE: tuple[tuple[Form, float], ...] = (
 _STREAMING: tuple[tuple[Form, float], ...] = (
     ("half", 0.25), ("half", 0.5), ("half", 1), ("raw", 0.25), ("raw", 0.5), ("raw", 1),
 )  # fmt: skip
+# Shape alone is noisy; it helps where there is time to average.
+_AVERAGED: tuple[tuple[Form, float], ...] = (("z", 0.25), ("z", 0.5), ("z", 1))
 DELAYS = {"p/4": 0.25, "p/2": 0.5, "p": 1.0}
 # Single residuals are noisy: without a delay they are averaged over this part of a patch.
 _RESIDUAL_PART = 4
@@ -131,7 +135,8 @@ def plan_for(values: np.ndarray, delay: str | int = 0, period: int | None = None
 
     rows = int(width * DELAYS[delay]) if isinstance(delay, str) else delay
     order = order_for(period, n, channels)
-    return Plan(period, width, order, rows, blocks(_OFFLINE), blocks(_STREAMING))
+    streaming = _STREAMING + (_AVERAGED if rows else ())
+    return Plan(period, width, order, rows, blocks(_OFFLINE), blocks(streaming))
 
 
 POINTWISE = Plan(period=1, width=1, order=0)

@@ -1,0 +1,40 @@
+"""Distance of patches on the compiled CPU kernel."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tsmamba_kernels import _native
+from tsmamba_kernels.patch_distance.reference import FORMS, block_of, embed
+
+_LANES = 16  # patches that lie together: ``TSM_LANES``
+
+
+class CompiledIndex:
+    """Points laid out for the kernel, and the call that uses them. Safe to share by threads."""
+
+    def __init__(self, patches: Tensor, form: str, starts: Tensor | None) -> None:
+        points = embed(patches, form).float()
+        surplus = -points.shape[1] % _LANES
+        points = F.pad(points, (0, 0, 0, surplus), value=torch.inf)
+        memory = points.unflatten(1, (-1, _LANES)).transpose(2, 3).contiguous()
+        self._starts = None if starts is None else F.pad(starts, (0, surplus)).contiguous()
+        self._memory = memory  # the arguments hold bare addresses of these
+        args = _native.PatchArgs()
+        args.channels, args.width = patches.shape[0], patches.shape[-1]
+        args.block, args.patches = block_of(patches.shape[-1]), points.shape[1]
+        args.form, args.least_sd = FORMS[form]
+        args.memory = memory.data_ptr()
+        self._args = args
+
+    def distances(self, values: Tensor, starts: range, apart: int, offset: int) -> Tensor:
+        """Return the distances, shape (B, Q, D); operands as `PatchIndex` has checked them."""
+        args = _native.PatchArgs.from_buffer_copy(self._args)  # threads share the original
+        out = values.new_empty(values.shape[0], len(starts), values.shape[2])
+        args.batch, args.length, args.queries = values.shape[0], values.shape[1], len(starts)
+        args.first, args.stride = starts.start, starts.step
+        args.threads, args.apart, args.offset = torch.get_num_threads(), apart, offset
+        args.values, args.out = values.data_ptr(), out.data_ptr()
+        args.memory_start = _native.pointer(self._starts) if apart else None
+        _native.call("patch_distance", torch.float32, args, (values, out))
+        return out
