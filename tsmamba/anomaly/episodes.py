@@ -25,7 +25,8 @@ class EpisodeRule(BaseEstimator):
         Score that opens an episode.
     close_at : float in (0, open_at], default 0.8
         Score below which an episode comes to its end. A gap between the two keeps a score that
-        trembles around the threshold from being many episodes.
+        trembles around the threshold from being many episodes. It must be above usual scores, or an
+        episode has no end.
     min_duration : int >= 1, default 1
         Steps in a row at ``open_at`` or above that open an episode.
     cool_down : int >= 0, default 0
@@ -219,7 +220,8 @@ class EpisodeTracker:
         run = self._run
         if score is None or math.isnan(score):
             return EpisodeEvent("update", self._episode(run)) if run and run.is_open else None
-        time = index if t is None else t
+        score, index = float(score), int(index)  # numbers of numpy are no JSON
+        time = index if t is None else t if isinstance(t, datetime) else int(t)
         if run is None or not run.is_open:
             return self._closed_step(score, time, index, contributions)
         if score >= self.rule.close_at:

@@ -28,7 +28,7 @@ _STREAMING: tuple[tuple[Form, float], ...] = (
 _AVERAGED: tuple[tuple[Form, float], ...] = (("z", 0.25), ("z", 0.5), ("z", 1))
 DELAYS = {"p/4": 0.25, "p/2": 0.5, "p": 1.0}
 # Single residuals are noisy: without a delay they are averaged over this part of a patch.
-_RESIDUAL_PART = 4
+_RESIDUAL_PART = 8
 
 
 @dataclass(frozen=True)

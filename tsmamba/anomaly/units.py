@@ -61,10 +61,9 @@ class Units:
 
         Returns
         -------
-        ndarray of the same shape
+        ndarray of the same shape, contiguous
         """
-        scaled: np.ndarray = (values - self.mean) / self.scale
-        return scaled
+        return np.ascontiguousarray((values - self.mean) / self.scale)
 
     def complete(self, values: np.ndarray) -> np.ndarray:
         """Do so for a whole series, with lines drawn over its gaps.

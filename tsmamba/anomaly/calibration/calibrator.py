@@ -4,7 +4,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -177,12 +177,15 @@ def _made(kind: Any, state: Mapping[str, NDArray[Any]], prefix: str = "") -> Any
     return kind(**parts)
 
 
-class Calibration(BaseEstimator, ABC):
+Fitted = TypeVar("Fitted", bound=Calibrator)
+
+
+class Calibration(BaseEstimator, ABC, Generic[Fitted]):
     """Settings of a calibration; `fit` makes a `Calibrator` and leaves them as they are."""
 
-    kind: type[Calibrator]
+    kind: type[Fitted]
 
-    def fit(self, scores: ArrayLike, *, steps_per_day: float | None = None) -> Calibrator:
+    def fit(self, scores: ArrayLike, *, steps_per_day: float | None = None) -> Fitted:
         """Fit to scores of normal operation.
 
         Parameters
@@ -205,7 +208,7 @@ class Calibration(BaseEstimator, ABC):
         self.check()
         return self._fitted(usable(scores), steps_per_day)
 
-    def restored(self, state: Mapping[str, NDArray[Any]]) -> Calibrator:
+    def restored(self, state: Mapping[str, NDArray[Any]]) -> Fitted:
         """Make a calibrator from what the ``state`` of one of this kind gave, without a fit.
 
         Parameters
@@ -231,5 +234,5 @@ class Calibration(BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def _fitted(self, scores: NDArray[np.float64], steps_per_day: float | None) -> Calibrator:
+    def _fitted(self, scores: NDArray[np.float64], steps_per_day: float | None) -> Fitted:
         """Fit to scores that `usable` let through."""

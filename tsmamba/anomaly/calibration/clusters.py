@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter1d
-from scipy.stats import rankdata
 
 from tsmamba.anomaly.calibration.pareto import Pareto, just_above
 
@@ -44,8 +43,9 @@ def run_length(scores: NDArray[np.float64]) -> int:
     True
     """
     longest = max(1, scores.size // _LONGEST_SHARE)
-    ranks = rankdata(scores, nan_policy="omit")
-    centred = np.nan_to_num(ranks - np.nanmean(ranks))
+    missing = np.isnan(scores)
+    ranks = np.searchsorted(np.sort(scores[~missing]), scores)
+    centred = np.where(missing, 0.0, ranks - ranks[~missing].mean())
     spectrum = np.abs(np.fft.rfft(centred, 2 * centred.size)) ** 2
     covariance = np.fft.irfft(spectrum)[: longest + 1]
     unrelated = np.flatnonzero(covariance <= _INDEPENDENT * covariance[0])

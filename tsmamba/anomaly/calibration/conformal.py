@@ -36,7 +36,7 @@ class ConformalCalibrator(Calibrator):
     log_multiple : float
         Logarithm of threshold over recent quantile.
     level : float > 0
-        Recent quantile at the end of the fit.
+        The quantile over the whole fit.
     recent, ordered : ndarray of shape (window,)
         Last scores, in a ring and in order.
     place : int
@@ -98,7 +98,7 @@ def _rank(window: int) -> int:
     return int(_LEVEL * (window - 1))
 
 
-class Conformal(Calibration):
+class Conformal(Calibration[ConformalCalibrator]):
     """Threshold that a given share of steps lies above in the long run, whatever the drift.
 
     It is a multiple of a quantile of recent scores, and the multiple is corrected at every step as
@@ -154,8 +154,7 @@ class Conformal(Calibration):
         law = Tail.fit(present)
         fitted = just_above(law.quantile(self.alpha))
         recent = np.resize(present[-self.window :], self.window)
-        ordered = np.sort(recent)
-        level = max(float(ordered[_rank(self.window)]), _LEAST_LEVEL * fitted)
+        level = max(float(np.quantile(present, _LEVEL)), _LEAST_LEVEL * fitted)
         return ConformalCalibrator(
             law=law,
             alpha=self.alpha,
@@ -164,6 +163,6 @@ class Conformal(Calibration):
             log_multiple=math.log(fitted / level),
             level=level,
             recent=recent,
-            ordered=ordered,
+            ordered=np.sort(recent),
             place=0,
         )

@@ -99,9 +99,9 @@ class Watch:
     """A calibrator and the factor between its units and those of the stream.
 
     Where half of the last scores reached the threshold, the level has changed: scores are divided
-    by a factor from then on, so that their median becomes that of the fit. Where none of them
-    reached even that median, the factor falls again, but never below 1. The calibrator itself is
-    not fitted anew: what one learns from so few scores is their level, not their tail.
+    by a factor from then on, so that the median of the latest ones becomes that of the fit. Where
+    none of them reached even that median, the factor falls again, but never below 1. The calibrator
+    itself is not fitted anew: what one learns from so few scores is their level, not their tail.
 
     Parameters
     ----------
@@ -252,7 +252,8 @@ class Watch:
         self.filled = min(self.filled + int(present.sum()), patience)
 
     def _rebase(self) -> None:
-        self.factor = max(1.0, float(np.median(self.scores)) / self.typical)
+        latest = self.scores[-self.scores.size // 2 :]  # the others may be of the old level
+        self.factor = max(1.0, float(np.median(latest)) / self.typical)
         self.filled = 0
 
 

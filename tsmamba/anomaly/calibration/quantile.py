@@ -43,7 +43,7 @@ class FixedCalibrator(Calibrator):
         return np.full(p_values.shape, self.threshold), p_values
 
 
-class Quantile(Calibration):
+class Quantile(Calibration[FixedCalibrator]):
     """Fixed threshold that a given share of the training scores lies above.
 
     Parameters

@@ -15,6 +15,9 @@ from tsmamba.errors import ParameterError
 # Of the time between two episodes of the target rate, the part within which they are one. Without
 # this bound scores that hang together for a day could never reach one episode a day.
 _LONGEST_RUN_SHARE = 8
+# An episode that lasts as many runs counts again, at twice the target rate or more. Otherwise a
+# threshold so low that all is one episode would be quiet, and would fall for ever.
+_RUNS_TO_COUNT_AGAIN = 4
 
 
 @dataclass
@@ -38,8 +41,9 @@ class RateCalibrator(Calibrator):
         Logarithm of the factor of an episode.
     log_factor : float
         Logarithm of present over fitted threshold.
-    quiet : int >= 0
-        Steps with a score since the threshold was last reached, as far as they matter.
+    quiet, uncounted : int >= 0
+        Steps with a score since the threshold was last reached, and since an episode was counted,
+        as far as they matter.
     """
 
     fitted: float
@@ -48,6 +52,7 @@ class RateCalibrator(Calibrator):
     gain: float
     log_factor: float
     quiet: int
+    uncounted: int
 
     def step(self, scores: ArrayLike) -> Steps:
         """Judge scores in the order of time, each by what came before it, and move on.
@@ -64,24 +69,27 @@ class RateCalibrator(Calibrator):
         """
         scores = np.asarray(scores, dtype=float)
         thresholds = np.empty(scores.shape)
-        log_factor, quiet = self.log_factor, self.quiet
-        fitted, gain, fall, run = self.fitted, self.gain, self.gain * self.per_step, self.run
+        fitted, gain, fall = self.fitted, self.gain, self.gain * self.per_step
+        run, longest = self.run, self.run * _RUNS_TO_COUNT_AGAIN
+        log_factor, quiet, uncounted = self.log_factor, self.quiet, self.uncounted
         for at, score in enumerate(scores.tolist()):
-            threshold = fitted * math.exp(log_factor)
-            thresholds[at] = threshold
+            threshold = thresholds[at] = fitted * math.exp(log_factor)
             if math.isnan(score):
                 continue
-            if score >= threshold:
-                log_factor += gain if quiet >= run else 0.0
-                quiet = 0
-            else:
+            uncounted = min(uncounted + 1, longest)
+            if score < threshold:
                 quiet = min(quiet + 1, run)
+            else:
+                if quiet >= run or uncounted >= longest:
+                    log_factor += gain
+                    uncounted = 0
+                quiet = 0
             log_factor -= fall
-        self.log_factor, self.quiet = log_factor, quiet
+        self.log_factor, self.quiet, self.uncounted = log_factor, quiet, uncounted
         return thresholds, self.tail(scores)
 
 
-class Rate(Calibration):
+class Rate(Calibration[RateCalibrator]):
     """Threshold at which normal operation gives so many false alarms a day.
 
     What is counted is episodes, not steps: scores of overlapping windows stay high together, and
@@ -157,4 +165,13 @@ class Rate(Calibration):
         threshold = EpisodeThreshold.fit(scores, per_step * present.size, run)
         gain = self.gain * threshold.scale / threshold.value
         law = Tail.fit(present)
-        return RateCalibrator(law, threshold.value, per_step, run, gain, 0.0, run)
+        return RateCalibrator(
+            law=law,
+            fitted=threshold.value,
+            per_step=per_step,
+            run=run,
+            gain=gain,
+            log_factor=0.0,
+            quiet=run,
+            uncounted=0,
+        )

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tsmamba.anomaly.calibration.calibrator import Calibration, Calibrator, Steps
 from tsmamba.anomaly.calibration.checks import check_count, check_number
 from tsmamba.anomaly.calibration.pareto import LEAST, Pareto
-from tsmamba.anomaly.calibration.tail import Tail
+from tsmamba.anomaly.calibration.tail import LEAST_P_VALUE, Tail
 from tsmamba.errors import ParameterError
 
 _MOST_PEAKS = 512  # the latest ones that the tail is fitted to
@@ -108,8 +108,8 @@ class SpotCalibrator(Calibrator):
 
     def _beyond(self) -> float:
         """Return the distance of the threshold from the mean."""
-        probability = self._alert_share
-        return math.nextafter(self.distances.start + self.excess.quantile(probability), math.inf)
+        beyond = self.excess.quantile(self._alert_share)
+        return math.nextafter(self.distances.start + beyond, math.inf)
 
     @property
     def _alert_share(self) -> float:
@@ -145,10 +145,10 @@ class SpotCalibrator(Calibrator):
         squeezed = 1 - (1 - bulk) * (1 - self.weight) / (1 - fitted.weight)
         beyond = self.weight * self.excess.survival(np.maximum(distances - fitted.start, 0))
         p_values = np.where(distances > fitted.start, beyond, squeezed)
-        return np.where(np.isnan(distances), np.nan, np.maximum(p_values, LEAST))
+        return np.where(np.isnan(distances), np.nan, np.maximum(p_values, LEAST_P_VALUE))
 
 
-class Spot(Calibration):
+class Spot(Calibration[SpotCalibrator]):
     """Threshold that a score passes with a given probability, learnt from the tail as it streams.
 
     SPOT: scores above a high quantile are peaks, their excesses have a generalised Pareto law, and

@@ -11,7 +11,7 @@ from tsmamba.anomaly.calibration.pareto import Pareto
 _TAIL_SHARE = 0.02
 _TAIL_COUNT = 20  # scores of the tail, where there are few in all
 _KNOTS = 256
-_LEAST = float(np.finfo(float).tiny)
+LEAST_P_VALUE = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Tail:
         bulk = np.interp(scores, self.knots, self.survivals)
         beyond = self.excess.survival(np.maximum(scores - self.start, 0))
         p_values = np.where(scores > self.start, self.weight * beyond, bulk)
-        return np.where(np.isnan(scores), np.nan, np.maximum(p_values, _LEAST))
+        return np.where(np.isnan(scores), np.nan, np.maximum(p_values, LEAST_P_VALUE))
 
     def quantile(self, probability: float) -> float:
         """Return the score that is reached with some probability: the inverse of `p_values`.
