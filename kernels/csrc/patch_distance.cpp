@@ -53,33 +53,44 @@ class PatchDistance {
     float query[Count][most_points];
     for (int j = 0; j < Count; ++j) embed(batch, channel, start(first + j), query[j]);
     const float *memory = k.memory + channel * k.patches * points;
-    float least[Count];
-    std::fill(least, least + Count, infinite);
+    V least[Count][vectors];
+    for (int j = 0; j < Count; ++j) std::fill(least[j], least[j] + vectors, S::splat(infinite));
     for (int64_t base = 0; base < k.patches; base += TSM_LANES) {
-      alignas(64) float squared[Count][TSM_LANES];
-      compare<Count>(query, memory + base * points, squared);
+      V sums[Count][vectors] = {};
+      compare<Count>(query, memory + base * points, sums);
+      TSM_UNROLL
       for (int j = 0; j < Count; ++j) {
-        for (int lane = 0; lane < TSM_LANES; ++lane) {
-          if (k.memory_start && near(k.memory_start[base + lane], start(first + j))) continue;
-          least[j] = std::min(least[j], squared[j][lane]);
+        if (k.bounds) leave_out(base, start(first + j) + k.offset, sums[j]);
+        TSM_UNROLL
+        for (int v = 0; v < vectors; ++v) {
+          least[j][v] = sums[j][v] < least[j][v] ? sums[j][v] : least[j][v];
         }
       }
     }
-    for (int64_t j = 0; j < Count; ++j) {
-      k.out[(batch * k.queries + first + j) * k.channels + channel] = std::sqrt(double(least[j]));
+    for (int j = 0; j < Count; ++j) {
+      float lanes[TSM_LANES];
+      for (int v = 0; v < vectors; ++v) S::store(lanes + v * S::W, least[j][v]);
+      const double squared = *std::min_element(lanes, lanes + TSM_LANES);
+      k.out[(batch * k.queries + first + j) * k.channels + channel] = std::sqrt(squared);
     }
   }
 
   int64_t start(int64_t query) const { return k.first + query * k.stride; }
 
-  bool near(int64_t patch, int64_t window) const {
-    return std::abs(patch - (window + k.offset)) < k.apart;
+  // Most groups of patches lie far from a window as a whole.
+  void leave_out(int64_t base, int64_t window, V *sums) const {
+    const int64_t *bounds = k.bounds + base / TSM_LANES * 2;
+    if (bounds[0] - window >= k.apart || window - bounds[1] >= k.apart) return;
+    float lanes[TSM_LANES];
+    for (int v = 0; v < vectors; ++v) S::store(lanes + v * S::W, sums[v]);
+    for (int lane = 0; lane < TSM_LANES; ++lane) {
+      if (std::abs(k.memory_start[base + lane] - window) < k.apart) lanes[lane] = infinite;
+    }
+    for (int v = 0; v < vectors; ++v) sums[v] = S::load(lanes + v * S::W);
   }
 
   template <int Count>
-  void compare(const float (*query)[most_points], const float *memory,
-               float (*squared)[TSM_LANES]) const {
-    V sums[Count][vectors] = {};
+  void compare(const float (*query)[most_points], const float *memory, V (*sums)[vectors]) const {
     for (int64_t i = 0; i < points; ++i) {
       TSM_UNROLL
       for (int v = 0; v < vectors; ++v) {
@@ -90,9 +101,6 @@ class PatchDistance {
           sums[j][v] += gap * gap;
         }
       }
-    }
-    for (int j = 0; j < Count; ++j) {
-      for (int v = 0; v < vectors; ++v) S::store(squared[j] + v * S::W, sums[j][v]);
     }
   }
 

@@ -146,7 +146,9 @@ typedef struct tsm_patch_args {
   double least_sd;         /* of a window */
   const double *values;    /* (batch, length, channels) */
   const float *memory;     /* (channels, patches / TSM_LANES, width / block, TSM_LANES) */
-  const int64_t *memory_start; /* (patches,), or null: all patches count */
+  const int64_t *memory_start; /* (patches,): first row of each */
+  const int64_t *bounds;   /* (patches / TSM_LANES, 2): least and greatest of those that lie
+                              together, or null: all patches count */
   double *out;             /* (batch, queries, channels); infinite where no patch counts */
 } tsm_patch_args;
 

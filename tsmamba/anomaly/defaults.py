@@ -1,5 +1,7 @@
 """Parameters of `MambaDetector`: what is accepted, and what is taken where they are left open."""
 
+from typing import Any
+
 import numpy as np
 
 from tsmamba.anomaly.calibration import (
@@ -16,7 +18,7 @@ from tsmamba.errors import ParameterError
 
 PRESETS = ("auto", "tiny")
 MODES = ("offline", "streaming")
-_CALIBRATIONS: dict[str, type[Calibration]] = {
+_CALIBRATIONS: dict[str, type[Calibration[Any]]] = {
     "quantile": Quantile,
     "spot": Spot,
     "dspot": DriftSpot,
@@ -101,7 +103,7 @@ def check_memory(size: object) -> None:
     check_rows("memory_size", size, _LEAST_MEMORY)
 
 
-def calibration_for(calibration: object, contamination: object) -> Calibration:
+def calibration_for(calibration: object, contamination: object) -> Calibration[Any]:
     """Return the calibration that two parameters ask for.
 
     Parameters

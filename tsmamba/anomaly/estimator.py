@@ -116,7 +116,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         mode: str = "offline",
         delay: int | str = 0,
         contamination: str | float = "auto",
-        calibration: str | Calibration | None = None,
+        calibration: str | Calibration[Any] | None = None,
         drift: Drift | None = None,
         period: int | None = None,
         memory_size: int = 1_500,
@@ -402,7 +402,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    def _check_parameters(self) -> Calibration:
+    def _check_parameters(self) -> Calibration[Any]:
         """Refuse parameters that make no sense; return the calibration."""
         check_choice("preset", self.preset, PRESETS)
         check_choice("mode", self.mode, MODES)

@@ -51,14 +51,14 @@ class Standard:
         Parameters
         ----------
         blocks : ndarray of shape (..., n_blocks, n_channels)
-            Scores.
+            Scores; NaN where a block has none, which says nothing.
 
         Returns
         -------
         ndarray of shape (..., n_channels)
             0 and more.
         """
-        excess = (blocks - self.mean) / self.deviation
+        excess = np.nan_to_num((blocks - self.mean) / self.deviation)
         fused: np.ndarray = np.sqrt(np.square(np.clip(excess, 0.0, _HIGHEST)).mean(axis=-2))
         return fused
 

@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from tsmamba.anomaly.memory import PatchMemory
 from tsmamba.anomaly.offline import OfflineScorer
 from tsmamba.anomaly.plan import Plan
 from tsmamba.anomaly.units import Units
+
+# Of a deviation: rows that never change have no score, and still need a threshold.
+_LEAST_SCORE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class DetectorModel:
         units: Units,
         plan: Plan,
         memory_size: int,
-        calibration: Calibration,
+        calibration: Calibration[Any],
         steps_per_day: float | None,
     ) -> "DetectorModel":
         """Fit to a series.
@@ -85,7 +89,10 @@ class DetectorModel:
         causal, causal_fused = CausalScorer.of(standard, plan, memory, regression)
         offline_fused = offline.score(standard, len(standard))
         fits = [
-            calibration.fit(contributions(fused).sum(axis=1), steps_per_day=steps_per_day)
+            calibration.fit(
+                np.maximum(contributions(fused).sum(axis=1), _LEAST_SCORE),
+                steps_per_day=steps_per_day,
+            )
             for fused in (offline_fused, causal_fused)
         ]
         return cls(units, offline, causal, fits[0], fits[1], len(values), _fingerprint(values))

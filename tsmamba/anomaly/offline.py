@@ -81,22 +81,25 @@ def _blocks(
     values: np.ndarray, plan: Plan, memory: PatchMemory | None, ar: Autoregression, n_seen: int
 ) -> np.ndarray:
     """Return the smoothed scores of all blocks, (n_rows, n_blocks, n_channels)."""
-    n = len(values)
-    # A series shorter than a patch is continued backwards with its first row.
-    lead = max(0, plan.patch - n)
-    if lead:
-        values = np.concatenate([np.repeat(values[:1], lead, axis=0), values])
-        n_seen = 0
     scores = [_distances(values, block, memory, n_seen) for block in plan.offline if memory]
+    scores.append(_residuals(values, ar))
+    return np.stack([_centred_mean(score, plan.width) for score in scores], axis=1)
+
+
+def _residuals(values: np.ndarray, ar: Autoregression) -> np.ndarray:
+    """Return the size of the residual of every row; the median where there is no past."""
+    if len(values) <= ar.order:
+        return np.full(values.shape, np.nan)
     residuals = np.abs(ar.residuals(values))
     start = np.repeat(np.median(residuals, axis=0, keepdims=True), ar.order, axis=0)
-    scores.append(np.concatenate([start, residuals]))
-    return np.stack([_centred_mean(score, plan.width)[lead:] for score in scores], axis=1)
+    return np.concatenate([start, residuals])
 
 
 def _distances(values: np.ndarray, block: Block, memory: PatchMemory, n_seen: int) -> np.ndarray:
-    """Return the distance around every row, (n_rows, n_channels)."""
+    """Return the distance around every row, (n_rows, n_channels); NaN where no patch fits."""
     n, width = len(values), block.width
+    if n < width:
+        return np.full(values.shape, np.nan)
     n_windows = n - width + 1
     known, own = _sources(memory, n_windows, width, n_seen)
     patches = [memory.newest(width)[:, known], windows_of(values, width)[:, own]]

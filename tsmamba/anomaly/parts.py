@@ -60,7 +60,9 @@ def to_parts(model: DetectorModel) -> tuple[dict[str, Any], Arrays]:
     return settings, arrays
 
 
-def from_parts(settings: dict[str, Any], arrays: Arrays, calibration: Calibration) -> DetectorModel:
+def from_parts(
+    settings: dict[str, Any], arrays: Arrays, calibration: Calibration[Any]
+) -> DetectorModel:
     """Put it together again.
 
     Parameters

@@ -124,7 +124,9 @@ def plan_for(values: np.ndarray, delay: str | int = 0, period: int | None = None
     """
     n, channels = values.shape
     if period is None:
-        period = int(np.median([dominant_period(column) for column in values.T if column.any()]))
+        lively = values[:, values.any(axis=0)]
+        found = [dominant_period(column) for column in (lively if lively.size else values).T]
+        period = int(np.median(found))
     longest = max(1, n // 3)
     low, high = _WIDTHS[channels == 1]
     width = min(max(low, min(period, high)), longest)

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -249,7 +250,8 @@ class Stream:
         """Return how many rows each row is after the one before, or refuse the times."""
         if times is None:
             return [1]
-        stamps = None if self._pace is None else self._pace.stamps
+        kind = times[0] if series.t is None else series.t
+        stamps = isinstance(kind, datetime) if self._pace is None else self._pace.stamps
         numbers = [number_of(t, stamps) for t in times]
         first = numbers[0] if series.t is None else number_of(series.t, stamps)
         steps = np.diff(np.array([first, *numbers], dtype=np.int64))

@@ -18,13 +18,16 @@ class CompiledIndex:
         surplus = -points.shape[1] % _LANES
         points = F.pad(points, (0, 0, 0, surplus), value=torch.inf)
         memory = points.unflatten(1, (-1, _LANES)).transpose(2, 3).contiguous()
-        self._starts = None if starts is None else F.pad(starts, (0, surplus)).contiguous()
-        self._memory = memory  # the arguments hold bare addresses of these
+        self._bounds = starts
+        if starts is not None:
+            starts = F.pad(starts[None], (0, surplus), mode="replicate")[0]
+            self._bounds = torch.stack(starts.unflatten(0, (-1, _LANES)).aminmax(dim=1), 1)
+        self._owners = (memory, starts)  # the arguments hold bare addresses of these
         args = _native.PatchArgs()
         args.channels, args.width = patches.shape[0], patches.shape[-1]
         args.block, args.patches = block_of(patches.shape[-1]), points.shape[1]
         args.form, args.least_sd = FORMS[form]
-        args.memory = memory.data_ptr()
+        args.memory, args.memory_start = memory.data_ptr(), _native.pointer(starts)
         self._args = args
 
     def distances(self, values: Tensor, starts: range, apart: int, offset: int) -> Tensor:
@@ -35,6 +38,6 @@ class CompiledIndex:
         args.first, args.stride = starts.start, starts.step
         args.threads, args.apart, args.offset = torch.get_num_threads(), apart, offset
         args.values, args.out = values.data_ptr(), out.data_ptr()
-        args.memory_start = _native.pointer(self._starts) if apart else None
+        args.bounds = _native.pointer(self._bounds) if apart else None
         _native.call("patch_distance", torch.float32, args, (values, out))
         return out

@@ -48,7 +48,7 @@ class Quantile(Calibration[FixedCalibrator]):
 
     Parameters
     ----------
-    contamination : float in (0, 0.5), optional
+    contamination : float in (0, 1), optional
         The share. Without it the threshold is one that an episode of normal scores is expected to
         reach once in a time as long as the training part, which is mostly beyond all scores seen.
 
@@ -80,7 +80,7 @@ class Quantile(Calibration[FixedCalibrator]):
         --------
         >>> Quantile(contamination=0.1).check()
         """
-        check_number(self, "contamination", above=0, below=0.5, optional=True)
+        check_number(self, "contamination", above=0, below=1, optional=True)
 
     def _fitted(self, scores: NDArray[np.float64], steps_per_day: float | None) -> FixedCalibrator:
         present = scores[~np.isnan(scores)]
