@@ -75,6 +75,8 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         Most patches to remember; more are slower and not better.
     time_col : str, default "ds"
         Column of a frame that holds times. A gap in them is as many missing rows.
+    id_col : str, default "unique_id"
+        Column of a frame that names its series, one only; it is no channel.
 
     Attributes
     ----------
@@ -121,6 +123,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         period: int | None = None,
         memory_size: int = 1_500,
         time_col: str = "ds",
+        id_col: str = "unique_id",
     ) -> None:
         self.preset = preset
         self.mode = mode
@@ -131,6 +134,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         self.period = period
         self.memory_size = memory_size
         self.time_col = time_col
+        self.id_col = id_col
 
     def fit(self, X: Any, y: None = None) -> Self:
         """Learn what is normal.
@@ -154,7 +158,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
             If parameters or rows cannot be used; the detector is then as before.
         """
         calibration = self._check_parameters()
-        rows = read_rows(X, self.time_col)
+        rows = read_rows(X, self.time_col, self.id_col)
         least = _LEAST_ROWS[self.preset]
         if len(rows.values) < least:
             raise ParameterError(
@@ -434,7 +438,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
     def _rows(self, X: Any) -> Rows:
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
-        rows = read_rows(X, self.time_col, names)
+        rows = read_rows(X, self.time_col, self.id_col, names)
         if rows.values.shape[1] != self.n_features_in_:
             raise ParameterError(
                 f"X has {rows.values.shape[1]} features, but MambaDetector is expecting "

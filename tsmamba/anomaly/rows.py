@@ -31,7 +31,7 @@ class Rows:
     times: pl.Series | None = None
 
 
-def read_rows(X: Any, time_col: str, channels: Sequence[str] | None = None) -> Rows:
+def read_rows(X: Any, time_col: str, id_col: str, channels: Sequence[str] | None = None) -> Rows:
     """Read an array or a frame.
 
     Parameters
@@ -40,8 +40,10 @@ def read_rows(X: Any, time_col: str, channels: Sequence[str] | None = None) -> R
         Rows in the order of time; numbers, NaN where missing.
     time_col : str
         Column of a frame that holds times; it may be absent.
+    id_col : str
+        Column of a frame that holds the id of its one series; it may be absent.
     channels : sequence of str, optional
-        Columns a frame must have; all but the time column by default.
+        Columns a frame must have; all but those two by default.
 
     Returns
     -------
@@ -58,15 +60,21 @@ def read_rows(X: Any, time_col: str, channels: Sequence[str] | None = None) -> R
         values = check_array(X, dtype=np.float64, ensure_all_finite=False, input_name="X")
         _refuse_infinite(values, None)
         return Rows(values)
-    names = [name for name in column_names(X) if name != time_col]
+    columns = column_names(X)
+    names = [name for name in columns if name not in (time_col, id_col)]
     if channels is not None:
         _refuse_other_columns(names, channels)
         names = list(channels)
     if not names:
         raise FrameError(
-            f"the frame has no column besides {time_col!r}; add at least one numeric channel"
+            f"the frame has the columns {columns}, none of them a channel; add a numeric one"
         )
     frame = to_polars(X)
+    if id_col in columns and frame[id_col].n_unique() > 1:
+        raise FrameError(
+            f"column {id_col!r} holds {frame[id_col].n_unique()} series; a detector takes one: "
+            "filter the frame, or fit on one and score the others with stream(key)"
+        )
     for name in names:
         dtype = frame.schema[name]
         if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)):
@@ -144,7 +152,7 @@ def read_stream_rows(X: Any, n_channels: int, names: Sequence[str] | None) -> np
         If they do not fit the channels, or hold text or infinity.
     """
     if _is_frame(X):
-        return read_rows(X, "", names).values
+        return read_rows(X, "ds", "unique_id", names).values
     try:
         values = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError):
