@@ -133,3 +133,17 @@ def test_tells_its_backend() -> None:
     assert backend_report()["patch_distance"] == "native"
     with pytest.raises(BackendUnavailableError, match="no triton kernel"):
         PatchIndex(torch.zeros(1, 1, 4), "raw", backend="triton")
+
+
+@pytest.mark.parametrize("width", [4, 64, 127, 128, 200, 1_000])
+def test_a_squared_distance_is_a_mean_over_rows_at_any_width(width: int) -> None:
+    index = PatchIndex(torch.zeros(1, 1, width), "raw")
+    distance = index.distances(torch.full((1, width, 1), 3.0), range(1))
+    assert distance.item() == pytest.approx(3, rel=1e-6)
+
+
+def test_the_newest_rows_of_a_long_window_count() -> None:
+    old, new = torch.zeros(200), torch.zeros(200)
+    old[0] = new[-1] = 1.0  # 200 rows are 66 blocks of 3 and 2 rows left over
+    assert not embed(old, "raw").any()
+    assert embed(new, "raw")[-1] > 0

@@ -32,7 +32,7 @@ from tsmamba.anomaly.saved import load_detector, save_detector
 from tsmamba.anomaly.stream import Stream
 from tsmamba.anomaly.units import Units
 from tsmamba.data.frame import frame_kind, to_native
-from tsmamba.errors import ParameterError
+from tsmamba.errors import FrameError, ParameterError
 
 _LEAST_ROWS = {"auto": 16, "tiny": 2}
 
@@ -168,6 +168,10 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         pace = None
         if rows.times is not None:
             pace = Pace.of(numbers(rows.times), not rows.times.dtype.is_integer())
+        if np.isnan(rows.values).all():
+            raise ParameterError(
+                f"X holds no value: all {rows.values.size} are missing; pass rows with values"
+            )
         values, _ = _on_grid(rows, pace)
         units = Units.of(values)
         model = DetectorModel.fit(
@@ -431,8 +435,9 @@ class MambaDetector(OutlierMixin, BaseEstimator):
             self.__dict__.pop("feature_names_in_", None)
         else:
             self.feature_names_in_ = np.array(names, dtype=object)
-        offline = self.mode == "offline"
-        calibrator = model.offline_calibrator if offline else model.causal_calibrator
+        # As everywhere in scikit-learn, another mode needs another fit.
+        self._offline = self.mode == "offline"
+        calibrator = model.offline_calibrator if self._offline else model.causal_calibrator
         self.offset_ = -float(calibrator.copy().step(np.zeros(1))[0][0])
 
     def _rows(self, X: Any) -> Rows:
@@ -451,7 +456,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
 
     def _score_rows(self, rows: Rows) -> Batch:
         values, places = _on_grid(rows, self._pace)
-        if self.mode == "offline":
+        if self._offline:
             return score_offline(self._model, values).at(places)
         return score_streaming(self._model, values, drift_for(self.drift)).at(places)
 
@@ -460,6 +465,12 @@ def _on_grid(rows: Rows, pace: Pace | None) -> tuple[np.ndarray, np.ndarray]:
     """Put rows where their times say; return them and their places."""
     if rows.times is None or pace is None:
         return rows.values, np.arange(len(rows.values))
+    if pace.stamps == rows.times.dtype.is_integer():
+        kind = "dates or stamps" if pace.stamps else "integers"
+        raise FrameError(
+            f"column {rows.times.name!r} is {rows.times.dtype}, but the detector was fitted on "
+            f"{kind} as times; pass such times"
+        )
     places = pace.places(numbers(rows.times))
     values = np.full((places[-1] + 1, rows.values.shape[1]), np.nan)
     values[places] = rows.values

@@ -11,7 +11,7 @@ from tsmamba.anomaly.windows import windows_of
 class PatchMemory:
     """Patches of a series and where they were.
 
-    Build one with `of`; `merged`, `extended` and `forgetting` give new ones, so that a detector in
+    Build one with `of`; `thinned`, `merged` and `forgetting` give new ones, so that a detector in
     use is never changed under its streams.
 
     Parameters
@@ -56,7 +56,8 @@ class PatchMemory:
         PatchMemory
         """
         starts = evenly(len(values) - width + 1, size)
-        patches = windows_of(values, width)[:, starts].astype(np.float32)
+        # In the order of a file, so that sums over a loaded one are the same bit for bit.
+        patches = windows_of(values, width)[:, starts].astype(np.float32, order="C")
         return cls(patches, starts + width - 1 + offset, size)
 
     @property

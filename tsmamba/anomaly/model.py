@@ -101,7 +101,12 @@ class DetectorModel:
     def identity(self) -> str:
         """Digest by which the states of streams know their model."""
         digest = hashlib.sha256(f"{self.fingerprint} {self.causal.plan}".encode())
-        for array in (self.units.mean, self.units.scale, *self.causal.arrays()):
+        for array in (
+            self.units.mean,
+            self.units.scale,
+            *self.causal.arrays(),
+            *self.causal_calibrator.state().values(),
+        ):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 _DAY = 86_400_000_000  # in microseconds
+# Longer than anything a score depends on: one wrong stamp must not fill the memory.
+_LONGEST_GAP = 4_096
 
 
 @dataclass(frozen=True)
@@ -65,5 +67,5 @@ class Pace:
         ndarray of int64
             From 0, strictly increasing.
         """
-        rows = np.maximum(1, np.rint(np.diff(times) / self.step)).astype(np.int64)
+        rows = np.clip(np.rint(np.diff(times) / self.step), 1, _LONGEST_GAP).astype(np.int64)
         return np.concatenate([[0], np.cumsum(rows)])

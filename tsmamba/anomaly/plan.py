@@ -124,9 +124,9 @@ def plan_for(values: np.ndarray, delay: str | int = 0, period: int | None = None
     """
     n, channels = values.shape
     if period is None:
-        lively = values[:, values.any(axis=0)]
-        found = [dominant_period(column) for column in (lively if lively.size else values).T]
-        period = int(np.median(found))
+        changing = [column for column in values.T if column.any()] or [values[:, 0]]
+        period = int(np.median([dominant_period(column) for column in changing]))
+    period = int(period)  # a number of numpy would be told from it in a file
     longest = max(1, n // 3)
     low, high = _WIDTHS[channels == 1]
     width = min(max(low, min(period, high)), longest)
@@ -135,7 +135,7 @@ def plan_for(values: np.ndarray, delay: str | int = 0, period: int | None = None
         sized = (Block(form, int(min(max(4, width * part), longest))) for form, part in kinds)
         return tuple(dict.fromkeys(sized))
 
-    rows = int(width * DELAYS[delay]) if isinstance(delay, str) else delay
+    rows = int(width * DELAYS[delay]) if isinstance(delay, str) else int(delay)
     order = order_for(period, n, channels)
     streaming = _STREAMING + (_AVERAGED if rows else ())
     return Plan(period, width, order, rows, blocks(_OFFLINE), blocks(streaming))

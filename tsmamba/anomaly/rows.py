@@ -31,7 +31,12 @@ class Rows:
     times: pl.Series | None = None
 
 
-def read_rows(X: Any, time_col: str, id_col: str, channels: Sequence[str] | None = None) -> Rows:
+def read_rows(
+    X: Any,
+    time_col: str = "ds",
+    id_col: str = "unique_id",
+    channels: Sequence[str] | None = None,
+) -> Rows:
     """Read an array or a frame.
 
     Parameters
@@ -152,11 +157,12 @@ def read_stream_rows(X: Any, n_channels: int, names: Sequence[str] | None) -> np
         If they do not fit the channels, or hold text or infinity.
     """
     if _is_frame(X):
-        return read_rows(X, "ds", "unique_id", names).values
-    try:
-        values = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ParameterError("rows must be numbers, with NaN or None where missing") from None
+        values = read_rows(X, channels=names).values
+    else:
+        try:
+            values = np.asarray(X, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ParameterError("rows must be numbers, with NaN or None where missing") from None
     if values.ndim == 1 and n_channels == 1:
         values = values[:, None]
     if values.ndim != 2 or values.shape[1] != n_channels:

@@ -52,7 +52,7 @@ def save_detector(
         "pace": None if pace is None else asdict(pace),
         "model": settings,
     }
-    tensors = {name: torch.from_numpy(np.ascontiguousarray(part)) for name, part in arrays.items()}
+    tensors = {name: torch.from_numpy(part) for name, part in arrays.items()}
     save_model(path, _KIND, whole, tensors)
 
 

@@ -261,7 +261,7 @@ class Stream:
             raise ParameterError(
                 f"time goes backwards: {times[row]} after {before}; pass rows in the order of time"
             )
-        if self._pace is None and not isinstance(times[0], int):
+        if self._pace is None and isinstance(times[0], datetime):
             return np.ones(len(times), dtype=np.int64)
         step = 1.0 if self._pace is None else self._pace.step
         most = longest_gap(self._model) + 1
@@ -326,8 +326,8 @@ class Stream:
 
 
 def _status(scored: Scored, i: int) -> Status:
-    if not scored.warm[i]:
-        return "warmup"
     if scored.missing[i]:
         return "missing"
+    if not scored.warm[i]:
+        return "warmup"
     return "drift" if scored.drifted[i] else "ok"

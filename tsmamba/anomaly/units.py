@@ -9,6 +9,8 @@ from tsmamba.anomaly.rows import interpolated
 # A channel that never changed still needs a unit: this part of its level.
 _LEAST_PART = 0.01
 _ROUNDING = 1e-9
+# Farther out nothing is more anomalous, and sums that hold such a value lose all others.
+_FARTHEST = 1e4
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Units:
         return cls(mean, np.where(deviation > _ROUNDING * level, deviation, least))
 
     def apply(self, values: np.ndarray) -> np.ndarray:
-        """Express rows in these units.
+        """Express rows in these units, cut at 10,000 of them.
 
         Parameters
         ----------
@@ -63,7 +65,9 @@ class Units:
         -------
         ndarray of the same shape, contiguous
         """
-        return np.ascontiguousarray((values - self.mean) / self.scale)
+        with np.errstate(over="ignore"):
+            scaled = (values - self.mean) / self.scale
+        return np.ascontiguousarray(np.clip(scaled, -_FARTHEST, _FARTHEST))
 
     def complete(self, values: np.ndarray) -> np.ndarray:
         """Do so for a whole series, with lines drawn over its gaps.

@@ -11,7 +11,7 @@ class Tsmamba:
     Parameters
     ----------
     seed : int
-        For the fit.
+        Not used: nothing in the detector is random.
     **settings
         Of `MambaDetector`.
     """

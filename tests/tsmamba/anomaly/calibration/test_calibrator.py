@@ -204,8 +204,8 @@ def test_scores_that_cannot_be_used_are_refused(calibration, scores, message):
     ("settings", "message"),
     [
         (
-            Quantile(contamination=0.5),
-            "Quantile: contamination=0.5; pass a number above 0 and below",
+            Quantile(contamination=1.0),
+            "Quantile: contamination=1.0; pass a number above 0 and below",
         ),
         (Quantile(contamination=True), "contamination=True; .* or None"),
         (Spot(q=0), "Spot: q=0; pass a number above 0 and below 1"),

@@ -1,0 +1,15 @@
+"""The code of the page on the detector runs as it stands."""
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "anomaly.md"
+
+
+def test_the_code_of_the_page_runs():
+    names: dict[str, object] = {}
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), names)
+    assert len(blocks) == 2
+    assert names["result"].status == "ok"  # type: ignore[attr-defined]

@@ -1,0 +1,282 @@
+from datetime import datetime, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tsmamba.anomaly.calibration import Drift
+from tsmamba.errors import FrameError, ParameterError
+
+START = datetime(2024, 1, 1)
+
+
+def plain(results):
+    """Return results as tuples that compare bit for bit."""
+    return [
+        r._replace(channel_contrib=None if r.channel_contrib is None else tuple(r.channel_contrib))
+        for r in results
+    ]
+
+
+def score_of(result):
+    return np.nan if result.score is None else result.score
+
+
+def same(one, other):
+    """Tell whether scores are equal but for rounding, and missing together."""
+    return score_of(one) == pytest.approx(score_of(other), rel=1e-9, abs=1e-9, nan_ok=True)
+
+
+def hours(rows):
+    return [START + timedelta(hours=int(row)) for row in rows]
+
+
+@pytest.fixture(scope="module", params=["integers", "stamps"])
+def timed(request, make_waves, make_quick):
+    """Return a detector that knows the pace of its rows, and the times of some row numbers."""
+    times = hours if request.param == "stamps" else lambda rows: [10 * int(row) for row in rows]
+    x = make_waves(300, 2)
+    frame = pl.DataFrame({"ds": times(range(300)), "a": x[:, 0], "b": x[:, 1]})
+    return make_quick(delay=3).fit(frame), times
+
+
+def test_the_memory_of_a_stream_does_not_grow(detectors, make_waves):
+    stream = detectors(5, 3).stream()
+    stream.score_many(make_waves(10, 5))
+    before = stream.nbytes
+    for _ in range(3):
+        stream.score_many(make_waves(1_000, 5))
+        assert stream.nbytes == before > 0
+    stream.score_many(make_waves(5, 5), key="other")
+    assert stream.nbytes == 2 * before
+
+
+@pytest.mark.parametrize("gap", [1, 4, 30])
+def test_a_row_left_out_is_a_missing_row(timed, make_waves, gap):
+    detector, times = timed
+    x = make_waves(400, 2, seed=1)
+    first, after = range(90), range(90 + gap, 90 + gap + 60)
+    told, left_out = detector.stream(), detector.stream()
+    given = x.copy()
+    given[90 : 90 + gap] = np.nan
+    rows = range(90 + gap + 60)
+    extended = np.concatenate([given, make_waves(150, 2, seed=2)])[: len(rows)]
+    expected = told.score_many(extended, times(rows))
+    kept = [*first, *after]
+    found = left_out.score_many(extended[kept], times(kept))
+    scored = [expected[i]._replace(t=None) for i in kept]
+    assert plain([r._replace(t=None) for r in found]) == plain(scored)
+    one_by_one = detector.stream()
+    single = [one_by_one.score_one(extended[i], t) for i, t in zip(kept, times(kept), strict=True)]
+    assert all(same(one, other) for one, other in zip(single, found, strict=True))
+
+
+def test_after_a_gap_however_long_all_begins_anew(timed, make_waves):
+    detector, times = timed
+    x, fresh = make_waves(200, 2, seed=1), detector.stream()
+    for gap in (500, 10**6):
+        stream = detector.stream().seed(x, times(range(200)))
+        later = times(range(200 + gap, 400 + gap))
+        found, expected = stream.score_many(x, later), detector.stream().score_many(x, later)
+        assert [r.status for r in found[4:]] == [r.status for r in expected[4:]]
+        assert same(found[-1], expected[-1])
+        assert stream.nbytes == fresh.seed(x).nbytes
+
+
+def test_a_missing_row_has_no_score_and_rows_after_it_have(detectors, make_waves):
+    stream, x = detectors().stream().seed(make_waves(200)), make_waves(30, seed=1)
+    x[10:12] = np.nan
+    found = [r.status for r in stream.score_many(x)]
+    assert found == ["ok"] * 10 + ["missing"] * 2 + ["ok"] * 18
+
+
+def test_a_gap_as_long_as_the_past_needs_a_warm_up_again(detectors, make_waves):
+    detector = detectors()
+    causal = detector._model.causal
+    for gap, status in ((causal.past, "ok"), (causal.past + 1, "warmup")):
+        stream = detector.stream().seed(make_waves(200))
+        stream.score_many(np.full((gap, 1), np.nan))
+        after = [r.status for r in stream.score_many(make_waves(200, seed=1))]
+        assert after[0] == status
+        warm = 0 if status == "ok" else causal.warm_up
+        assert after == ["warmup"] * warm + ["ok"] * (200 - warm)
+
+
+def test_a_missing_row_is_missing_at_the_start_and_without_any_past(detectors, tiny):
+    assert detectors().stream().score_one(np.nan).status == "missing"
+    results = tiny.stream().score_many([[0, 0], [None, None], [0, 0]])
+    assert [r.status for r in results] == ["ok", "missing", "ok"]
+    assert results[1].score is results[1].p_value is results[1].channel_contrib is None
+    assert not results[1].is_anomaly
+
+
+def test_a_missing_channel_keeps_its_last_value(detectors, make_waves):
+    x = make_waves(250, 5)
+    held, partial = x.copy(), x.copy()
+    held[230:233, 2] = held[229, 2]
+    partial[230:233, 2] = np.nan
+    found = detectors(5).stream().score_many(partial.tolist())
+    np.testing.assert_allclose(
+        [r.score or 0 for r in found],
+        [r.score or 0 for r in detectors(5).stream().score_many(held)],
+        rtol=1e-9,
+    )
+    assert found[-1].status == "ok"
+
+
+def test_with_a_delay_a_result_has_the_time_of_the_row_it_is_of(timed, make_waves):
+    detector, times = timed
+    results = detector.stream().score_many(make_waves(200, 2), times(range(200)))
+    assert [r.t for r in results] == [None] * 3 + times(range(197))
+    rows = [*range(150), *range(155, 200)]
+    results = detector.stream().score_many(make_waves(195, 2), times(rows))
+    at = rows.index(160)
+    assert results[at].t == times([157])[0]
+    assert results[at - 4].t is None  # row 153 was left out
+
+
+REFUSED = [
+    ([np.inf, 0.0], 1, "channel 0 holds infinity"),
+    ([1.0], 1, "rows of shape 1 x 1"),
+    (["x", 1.0], 1, "rows must be numbers"),
+    ({"a": 1.0}, 1, r"lacks \['b'\]"),
+    ([0.0, 0.0], -5, "time goes backwards: .* after .*; pass rows in the order of time"),
+    ([0.0, 0.0], "now", "pass an integer or a datetime"),
+    ([0.0, 0.0], None, "fitted on (datetimes|integers); pass such times"),
+]
+
+
+@pytest.mark.parametrize(("x", "step", "message"), REFUSED)
+def test_a_refused_row_leaves_the_state_as_it_was(timed, make_waves, x, step, message):
+    detector, times = timed
+    rows = make_waves(200, 2)
+    stream, clean = (detector.stream().seed(rows, times(range(200)), key=None) for _ in range(2))
+    other = [5] if isinstance(times([0])[0], datetime) else [START]
+    t = step if step == "now" else (other if step is None else times([199 + step]))[0]
+    for _ in range(2):
+        with pytest.raises((ParameterError, FrameError), match=message):
+            stream.score_one(x, t)
+    with pytest.raises((ParameterError, FrameError), match=message):
+        stream.score_batch({"new": [0.0, 0.0], "a": x} if step == 1 else {None: x}, t)
+    assert stream.keys == clean.keys
+    t = times([200])[0]
+    found, expected = stream.score_one([0.5, 5.0], t), clean.score_one([0.5, 5.0], t)
+    assert plain([found]) == plain([expected])
+
+
+def test_refused_rows_among_many_score_none(timed, make_waves):
+    detector, times = timed
+    stream = detector.stream()
+    with pytest.raises(ParameterError, match="2 times for 3 rows; pass one time a row"):
+        stream.score_many(make_waves(3, 2), times([0, 1]))
+    with pytest.raises(ParameterError, match="time goes backwards"):
+        stream.score_many(make_waves(3, 2), times([0, 2, 1]))
+    assert stream.keys == []
+
+
+def test_times_of_numpy_are_integers_as_others(detectors, make_waves):
+    one, other = detectors().stream(), detectors().stream()
+    rows = np.delete(np.arange(250), slice(150, 160))
+    x = make_waves(240)
+    found = plain(one.score_many(x, rows))
+    assert found == plain(other.score_many(x, rows.tolist()))
+    assert found != plain(detectors().stream().score_many(x, np.arange(240)))
+
+
+def test_a_batch_is_each_series_by_itself_in_any_order(detectors, make_waves):
+    detector = detectors(5, 3)
+    series = {key: make_waves(100, 5, seed=seed) for seed, key in enumerate("abc")}
+    series["b"][70:72] = np.nan
+    series["c"][80, 1] = np.nan
+    forth, back, single = (detector.stream() for _ in range(3))
+    for i in range(100):
+        rows = {key: x[i] for key, x in series.items()}
+        found = forth.score_batch(rows, i)
+        turned = back.score_batch(dict(reversed(rows.items())), i)
+        for key, result in found.items():
+            alone = single.score_one(series[key][i], i, key=key)
+            for other in (turned[key], alone):
+                assert (result.status, result.t, result.key) == (other.status, other.t, key)
+                assert same(result, other)
+    assert forth.score_batch({}) == {}
+
+
+def test_a_batch_sees_rows_left_out_of_single_series(timed, make_waves):
+    detector, times = timed
+    x = make_waves(200, 2)
+    batch, single = detector.stream(), detector.stream()
+    for i, t in enumerate(times(range(120))):
+        keys = ["a"] if 90 <= i < 93 else ["b", "a"]
+        found = batch.score_batch(dict.fromkeys(keys, x[i]), t)
+        expected = [single.score_one(x[i], t, key=key) for key in keys]
+        for result, other in zip(found.values(), expected, strict=True):
+            assert (result.status, result.t) == (other.status, other.t)
+            assert same(result, other)
+
+
+def test_the_series_not_used_for_longest_goes_first(tiny):
+    stream = tiny.stream(max_keys=2)
+    for key in ("a", "b", "a", "c"):
+        stream.score_one([0, 0], key=key)
+    assert stream.keys == ["a", "c"]
+    stream.score_batch({"d": [0, 0], "a": [0, 0]})
+    assert stream.keys == ["d", "a"]
+    with pytest.raises(ParameterError, match="3 series at once, the stream keeps 2; raise max"):
+        stream.score_batch({key: [0, 0] for key in "xyz"})
+    with pytest.raises(ParameterError, match="max_keys=0; pass a whole number of 1 or more"):
+        tiny.stream(max_keys=0)
+
+
+def test_a_series_dropped_begins_anew(detectors, make_waves):
+    stream = detectors().stream(max_keys=1).seed(make_waves(200), key="a")
+    assert stream.score_one(0.0, key="a").status == "ok"
+    stream.score_one(0.0, key="b")
+    assert stream.score_one(0.0, key="a").status == "warmup"
+
+
+def test_rows_without_a_key_belong_to_the_series_of_the_stream(tiny):
+    stream = tiny.stream("pump")
+    assert stream.score_one([0, 0]).key == stream.keys[0] == "pump"
+    assert stream.score_one([0, 0], key="fan").key == "fan"
+
+
+def test_streams_of_one_detector_do_not_touch_each_other_or_it(detectors, make_waves):
+    detector, x = detectors(5), make_waves(80, 5)
+    before, identity = detector.anomaly_score(x), detector._model.identity
+    one, other, alone = (detector.stream() for _ in range(3))
+    found = []
+    for row in x:
+        found.append(one.score_one(row))
+        other.score_one(row + 100)
+    assert plain(found) == plain([alone.score_one(row) for row in x])
+    np.testing.assert_array_equal(detector.anomaly_score(x), before)
+    vars(detector._model).pop("identity")  # it is made anew from what is there
+    assert detector._model.identity == identity
+
+
+def test_seeded_rows_leave_no_warm_up(detectors, make_waves):
+    detector, x = detectors(), make_waves(300)
+    whole = detector.stream().score_many(x)
+    warm_up = detector._model.causal.warm_up
+    assert [r.status for r in whole[: warm_up + 1]] == ["warmup"] * warm_up + ["ok"]
+    later = detector.stream().seed(x[:200]).score_many(x[200:])
+    assert {r.status for r in later} == {"ok"}
+    np.testing.assert_allclose([r.score for r in later], [r.score for r in whole[200:]], rtol=1e-9)
+
+
+def test_a_result_adds_up(detectors, make_waves):
+    x = make_waves(300, 5, seed=5)
+    x[250:260, 3] += 20
+    for r in detectors(5).stream().score_many(x):
+        if r.status == "ok":
+            assert r.channel_contrib.sum() == pytest.approx(r.score)
+            assert r.is_anomaly == (r.score >= 1)
+            assert 0 < r.p_value <= 1
+
+
+def test_a_new_level_becomes_normal_after_the_patience(rng, make_quick):
+    detector = make_quick(preset="tiny", drift=Drift(patience=60)).fit(rng.normal(size=(500, 1)))
+    results = detector.stream().score_many(10 + rng.normal(size=(400, 1)))
+    assert [i for i, r in enumerate(results) if r.status == "drift"] == [59]
+    assert all(r.is_anomaly for r in results[:60])
+    assert not any(r.is_anomaly for r in results[60:])
