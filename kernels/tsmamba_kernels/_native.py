@@ -109,7 +109,10 @@ class PatchArgs(ctypes.Structure):
         ("offset", ctypes.c_int64),
         *((name, ctypes.c_int32) for name in ("threads", "form")),
         ("least_sd", ctypes.c_double),
-        *((name, ctypes.c_void_p) for name in ("values", "memory", "memory_start", "bounds", "out")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("values", "memory", "memory_start", "bounds", "out")
+        ),
     )
 
 

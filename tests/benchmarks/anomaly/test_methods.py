@@ -163,9 +163,7 @@ def test_a_score_stands_in_the_middle_of_its_window():
         ("tsmamba (delay p/2)", {"mode": "streaming", "delay": "p/2"}),
     ],
 )
-def test_ours_gets_its_mode_and_the_values_as_they_are(
-    name, expected, make_problem, monkeypatch
-):
+def test_ours_gets_its_mode_and_the_values_as_they_are(name, expected, make_problem, monkeypatch):
     class Detector:
         def __init__(self, **settings):
             self.settings = settings
