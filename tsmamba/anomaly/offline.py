@@ -74,7 +74,9 @@ class OfflineScorer:
             Fused scores by channel, 0 and more.
         """
         blocks = _blocks(values, self.plan, self.memory, self.autoregression, n_seen)
-        return self.standard.fuse(blocks)
+        # Of the same rows, but compared with patches of the whole series.
+        standard = Standard.of(blocks[:n_seen]) if n_seen else self.standard
+        return standard.fuse(blocks)
 
 
 def _blocks(
@@ -101,14 +103,13 @@ def _distances(values: np.ndarray, block: Block, memory: PatchMemory, n_seen: in
     if n < width:
         return np.full(values.shape, np.nan)
     n_windows = n - width + 1
-    known, own = _sources(memory, n_windows, width, n_seen)
+    known, own = _sources(memory, n_windows, n_seen)
     patches = [memory.newest(width)[:, known], windows_of(values, width)[:, own]]
-    # Rows of the fit that are none of these rows are far from all of them.
-    fitted = memory.ends[known] - (width - 1) if n_seen else np.full(len(known), -width)
+    elsewhere = np.full(len(known), -width)  # not near any of these rows
     index = PatchIndex(
         torch.from_numpy(np.concatenate(patches, axis=1)),
         block.form,
-        torch.from_numpy(np.concatenate([fitted, own])),
+        torch.from_numpy(np.concatenate([elsewhere, own])),
     )
     step = max(1, width // _DENSITY)
     queries = range((n_windows - 1) % step, n_windows, step)
@@ -120,20 +121,13 @@ def _distances(values: np.ndarray, block: Block, memory: PatchMemory, n_seen: in
     return np.stack(columns, axis=1)
 
 
-def _sources(
-    memory: PatchMemory, n_windows: int, width: int, n_seen: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Share the size of the memory between its own patches and those of the rows not yet seen.
-
-    The two together are as one even sample of the fitted and the new rows.
-    """
+def _sources(memory: PatchMemory, n_windows: int, n_seen: int) -> tuple[np.ndarray, np.ndarray]:
+    """Choose patches of the memory and windows of the series, together an even sample of both."""
+    if n_seen:  # the series holds what the memory was made from
+        return np.empty(0, dtype=np.int64), evenly(n_windows, memory.size)
     fitted = int(memory.ends[-1]) + 1
-    first = max(0, n_seen - width + 1)
-    new = n_windows - first
-    if new <= 0:
-        return np.arange(len(memory)), np.empty(0, dtype=np.int64)
-    share = round(memory.size * new / (fitted + new))
-    return evenly(len(memory), max(1, memory.size - share)), first + evenly(new, max(1, share))
+    own = max(1, round(memory.size * n_windows / (fitted + n_windows)))
+    return evenly(len(memory), max(1, memory.size - own)), evenly(n_windows, own)
 
 
 def _centred_mean(scores: np.ndarray, width: int) -> np.ndarray:
