@@ -300,16 +300,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
             n_steps and channels. Times are row numbers where `X` has none.
         """
         rows = self._rows(X)
-        scored = self._score_rows(rows)
-        names = rows.names or [str(i) for i in range(self.n_features_in_)]
-        found = episodes_of(
-            scored.scores,
-            None if rows.times is None else rows.times.to_list(),
-            rule,
-            contributions=[dict(zip(names, row, strict=True)) for row in scored.contributions],
-        )
-        times = rows.times
-        frame = episode_frame(found, pl.Int64 if times is None else times.dtype)
+        frame = self._episodes(rows, self._score_rows(rows), rule)
         return frame if rows.names is None else to_native(frame, frame_kind(X))
 
     def plot(self, X: Any, *, path: str | Path | None = None) -> Any:
@@ -327,7 +318,8 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         matplotlib.figure.Figure
         """
         rows = self._rows(X)
-        return plot_scores(rows, self._score_rows(rows), self.episodes(X), path)
+        scored = self._score_rows(rows)
+        return plot_scores(rows, scored, self._episodes(rows, scored, None), path)
 
     def stream(self, key: str | None = None, *, max_keys: int = 10_000) -> Stream:
         """Score rows as they come.
@@ -459,6 +451,17 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         if self._offline:
             return score_offline(self._model, values).at(places)
         return score_streaming(self._model, values, drift_for(self.drift)).at(places)
+
+    def _episodes(self, rows: Rows, scored: Batch, rule: EpisodeRule | None) -> pl.DataFrame:
+        names = rows.names or [str(i) for i in range(self.n_features_in_)]
+        found = episodes_of(
+            scored.scores,
+            None if rows.times is None else rows.times.to_list(),
+            rule,
+            contributions=[dict(zip(names, row, strict=True)) for row in scored.contributions],
+        )
+        times = rows.times
+        return episode_frame(found, pl.Int64 if times is None else times.dtype)
 
 
 def _on_grid(rows: Rows, pace: Pace | None) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 
@@ -19,7 +18,7 @@ _WIDTH, _ROW_HEIGHT, _DPI = 10.0, 1.7, 150
 _HIGHEST = 5.0
 
 
-def plot_scores(rows: Rows, scored: Batch, episodes: Any, path: str | Path | None) -> Any:
+def plot_scores(rows: Rows, scored: Batch, episodes: pl.DataFrame, path: str | Path | None) -> Any:
     """Draw channels above scores, with the episodes shaded.
 
     Parameters
@@ -28,8 +27,8 @@ def plot_scores(rows: Rows, scored: Batch, episodes: Any, path: str | Path | Non
         What was scored; of more than four channels, those with most anomaly are drawn.
     scored : Batch
         Their scores.
-    episodes : frame
-        As `MambaDetector.episodes` gives them.
+    episodes : polars.DataFrame
+        As `episode_frame` gives them.
     path : str or path, optional
         File to write.
 
@@ -45,8 +44,7 @@ def plot_scores(rows: Rows, scored: Batch, episodes: Any, path: str | Path | Non
     )
     axes = figure.subplots(len(channels) + 1, 1, sharex=True, squeeze=False)[:, 0]
     x = axis_times(times)
-    found = nw.from_native(episodes)
-    spans = zip(found["start"].to_list(), found["end"].to_list(), strict=True)
+    spans = zip(episodes["start"].to_list(), episodes["end"].to_list(), strict=True)
     shaded = [axis_times(pl.Series(span, dtype=times.dtype)) for span in spans]
     for ax, channel in zip(axes, channels, strict=False):
         ax.plot(x, rows.values[:, channel], color=_LINE, lw=0.8)
