@@ -48,6 +48,7 @@ from tsmamba_datasets._synthetic import (
     make_long_memory,
     make_seasonal,
 )
+from tsmamba_datasets._synthetic_logs import make_service_logs
 
 __all__ = [
     "fetch_air_quality_valencia",
@@ -80,4 +81,5 @@ __all__ = [
     "make_irregular",
     "make_long_memory",
     "make_seasonal",
+    "make_service_logs",
 ]

@@ -1,0 +1,203 @@
+"""Lines: what a single line costs where it stands, and which of its costs alert."""
+
+from typing import Any, NamedTuple
+
+from tsmamba.logs.scoring.frequencies import Frequencies
+from tsmamba.logs.scoring.gaps import Gaps, Overdue, Silence
+from tsmamba.logs.scoring.ngram import START, NGram
+from tsmamba.logs.scoring.rates import Rates
+from tsmamba.logs.scoring.threshold import GuardedThreshold
+from tsmamba.logs.scoring.values import ValueTails
+
+__all__ = ["KINDS", "Event", "LineModel", "LineScore"]
+
+# Each kind of cost alerts by itself: what is rare in one says nothing about another.
+KINDS = ("sequence", "value", "level", "gap", "rate", "silence")
+
+_ORDER = 4
+# The last quarter of the training log sets the thresholds.
+_CALIBRATION = 0.25
+
+
+class Event(NamedTuple):
+    """A line as the model sees it: its template, where and when it came, and its numbers.
+
+    `time` is in nanoseconds since 1970, `numbers` those in the wild places of the template.
+    """
+
+    template: int
+    stream: str = ""
+    time: int | None = None
+    severity: str | None = None
+    numbers: tuple[float, ...] = ()
+
+
+class LineScore(NamedTuple):
+    """Score of a line: the dearest of its costs in units of its threshold, 1 alerts.
+
+    `costs` are in nats, in the order of ``KINDS``; `rarity` is how much of the first is owed to the
+    template and its severity, and not to the place where it came.
+    """
+
+    score: float
+    reason: str
+    costs: tuple[float, ...]
+    thresholds: tuple[float, ...]
+    rarity: float
+
+    @property
+    def is_anomaly(self) -> bool:
+        """Whether the line alerts."""
+        return self.score > 1.0
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Every cost in units of its threshold."""
+        pairs = zip(KINDS, self.costs, self.thresholds, strict=True)
+        return {kind: cost / threshold for kind, cost, threshold in pairs if cost > 0.0}
+
+
+class LineModel:
+    """Cost of each line, learned as the lines come.
+
+    Six kinds of cost have a threshold each: the sequence (how rare are the template and the
+    severity, and how unexpected is the template here), a value, the level of a value, the time
+    since the line before, the lines a minute, and a regular line that does not come.
+
+    Parameters
+    ----------
+    rate : float
+        Share of normal lines that may alert.
+    max_streams : int
+        Streams whose last lines are known; the one not seen for longest gives way.
+
+    Examples
+    --------
+    >>> model = LineModel(rate=1e-3)
+    >>> model.fit([Event(template=i % 3) for i in range(3_000)])
+    >>> model.step(Event(template=0)).is_anomaly, model.step(Event(template=7)).reason
+    (False, 'unseen_template')
+    """
+
+    def __init__(self, rate: float, max_streams: int = 10_000) -> None:
+        self.max_streams = max_streams
+        self.templates = Frequencies()
+        self.severities = Frequencies()
+        self.sequence = NGram(_ORDER)
+        self.values = ValueTails()
+        self.gaps = Gaps()
+        self.rates = Rates()
+        self.silence = Silence()
+        self.thresholds = [GuardedThreshold(rate / len(KINDS)) for _ in KINDS]
+        # Of each stream the last templates and the time of the last line.
+        self._streams: dict[str, tuple[tuple[int, ...], int | None]] = {}
+        self._now = 0
+
+    def fit(self, events: list[Event]) -> None:
+        """Learn from lines in the order of time; the last quarter of them sets the thresholds."""
+        split = len(events) - int(len(events) * _CALIBRATION)
+        for event in events[:split]:
+            self._costs(event)
+        seen = [self._costs(event)[0] for event in events[split:]]
+        for kind, threshold in enumerate(self.thresholds):
+            threshold.seed([costs[kind] for costs in seen])
+
+    def step(self, event: Event) -> LineScore:
+        """Score a line and learn from it."""
+        unseen = event.template not in self.templates.counts
+        costs, rarity = self._costs(event)
+        thresholds = tuple(threshold.value for threshold in self.thresholds)
+        score, dearest = 0.0, 0
+        for kind, cost in enumerate(costs):
+            self.thresholds[kind].step(cost)
+            if cost > score * thresholds[kind]:
+                score, dearest = cost / thresholds[kind], kind
+        reason = KINDS[dearest]
+        if dearest == 0 and unseen:
+            reason = "unseen_template"
+        elif dearest == 0 and rarity > costs[0] - rarity:
+            reason = "rare_template"
+        return LineScore(score, reason, costs, thresholds, rarity)
+
+    def overdue(self, now: int) -> list[tuple[Overdue, LineScore]]:
+        """Regular lines that have not come by now, each told once; call it before :meth:`step`."""
+        if now <= self._now:
+            return []
+        threshold = self.thresholds[-1]
+        limit = threshold.value
+        told = []
+        for late in self.silence.overdue(now, limit):
+            threshold.step(late.cost)
+            costs = (0.0,) * (len(KINDS) - 1) + (late.cost,)
+            limits = tuple(each.value for each in self.thresholds[:-1]) + (limit,)
+            told.append((late, LineScore(late.cost / limit, "silence", costs, limits, 0.0)))
+        return told
+
+    def rename(self, old: int, new: int) -> None:
+        """Count what was seen as template `old` for template `new`."""
+        for part in (
+            self.templates,
+            self.sequence,
+            self.values,
+            self.gaps,
+            self.rates,
+            self.silence,
+        ):
+            part.rename(old, new)
+        for stream, (before, time) in self._streams.items():
+            self._streams[stream] = (tuple(new if t == old else t for t in before), time)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as plain JSON values."""
+        return {
+            "max_streams": self.max_streams,
+            "templates": self.templates.to_dict(),
+            "severities": self.severities.to_dict(),
+            "sequence": self.sequence.to_dict(),
+            "values": self.values.to_dict(),
+            "gaps": self.gaps.to_dict(),
+            "rates": self.rates.to_dict(),
+            "silence": self.silence.to_dict(),
+            "thresholds": [threshold.to_dict() for threshold in self.thresholds],
+            "streams": [[name, *known] for name, known in self._streams.items()],
+            "now": self._now,
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> "LineModel":
+        """Build it again from :meth:`to_dict`."""
+        new = cls(rate=1.0, max_streams=state["max_streams"])
+        new.templates = Frequencies.from_dict(state["templates"])
+        new.severities = Frequencies.from_dict(state["severities"])
+        new.sequence = NGram.from_dict(state["sequence"])
+        new.values = ValueTails.from_dict(state["values"])
+        new.gaps = Gaps.from_dict(state["gaps"])
+        new.rates = Rates.from_dict(state["rates"])
+        new.silence = Silence.from_dict(state["silence"])
+        new.thresholds = [GuardedThreshold.from_dict(each) for each in state["thresholds"]]
+        new._streams = {name: (tuple(before), time) for name, before, time in state["streams"]}
+        new._now = state["now"]
+        return new
+
+    def _costs(self, event: Event) -> tuple[tuple[float, ...], float]:
+        """Costs of a line in the order of KINDS, and the rarity in the first; learns the line."""
+        template, stream, time, severity, numbers = event
+        before, last = self._streams.pop(stream, ((START,), None))
+        rarity = self.templates.cost(template) + self.severities.cost(severity or "")
+        order = self.sequence.cost(before, template)
+        self.templates.add((template,))
+        self.severities.add((severity or "",))
+        self.sequence.add(before, template)
+        tail = level = gap = rate = beat = 0.0
+        if numbers:
+            tail, level = self.values.score(template, numbers)
+        if time is not None:
+            if last is not None:
+                gap = self.gaps.score(before[-1], template, max(time - last, 0) * 1e-9)
+            rate = self.rates.score(template, time)
+            beat = self.silence.beat(stream, template, time)
+            self._now = max(self._now, time)
+        if len(self._streams) >= self.max_streams:
+            del self._streams[next(iter(self._streams))]
+        self._streams[stream] = ((*before, template)[1 - _ORDER :], time)
+        return (rarity + order, tail, level, gap, rate, beat), rarity

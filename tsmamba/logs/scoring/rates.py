@@ -1,0 +1,116 @@
+"""Lines per minute of each template: a burst."""
+
+import math
+from typing import Any
+
+__all__ = ["Rates"]
+
+_MINUTE = 60 * 10**9
+# Bins of the logarithm of a count, four to a factor of e; the last holds 20,000 a minute and more.
+_PER_E = 4.0
+_BINS = 40
+# Minutes before a count is judged.
+_WARMUP = 30
+# Minutes are halved here, so that old rates fade.
+_CAP = 10_000.0
+# A count beyond all that were seen costs as many nats for each bin in between.
+_PER_BIN = 1.0
+
+
+class _Rate:
+    """Counts a minute of one template."""
+
+    __slots__ = ("count", "first", "minute", "seen")
+
+    def __init__(self, minute: int) -> None:
+        self.minute = minute
+        self.first = minute
+        self.count = 0
+        self.seen = [0.0] * _BINS
+
+    def close(self, minute: int) -> None:
+        """Put the minute that is over into the histogram."""
+        self.seen[_bin(self.count)] += 1.0
+        self.minute = minute
+        self.count = 0
+        if minute - self.first > _CAP:
+            self.first += (minute - self.first) // 2
+            self.seen = [number / 2.0 for number in self.seen]
+
+    def cost(self, since: int) -> float:
+        minutes = self.minute - min(self.first, since)
+        if minutes < _WARMUP:
+            return 0.0
+        index = _bin(self.count)
+        above = sum(self.seen[index:])
+        cost = math.log((minutes + 1.0) / (above + 1.0))
+        if above > 0.0:
+            return cost
+        highest = next((i for i in range(index - 1, -1, -1) if self.seen[i] > 0.0), 0)
+        return cost + _PER_BIN * (index - highest - 1)
+
+
+class Rates:
+    """Counts a minute of log time, each template by itself.
+
+    Parameters
+    ----------
+    max_templates : int
+        Templates that are followed; the one not seen for longest gives way.
+
+    Examples
+    --------
+    >>> rates = Rates()
+    >>> for minute in range(100):
+    ...     _ = rates.score(5, minute * 60 * 10**9)
+    >>> max(rates.score(5, 100 * 60 * 10**9 + i) for i in range(60)) > 15.0
+    True
+    """
+
+    def __init__(self, max_templates: int = 8_192) -> None:
+        self.max_templates = max_templates
+        self._rates: dict[int, _Rate] = {}
+        self._since: int | None = None
+
+    def score(self, template: int, now: int) -> float:
+        """Cost of the lines of a template in the present minute, this one included."""
+        minute = now // _MINUTE
+        if self._since is None:
+            self._since = minute
+        rate = self._rates.get(template)
+        if rate is None:
+            if len(self._rates) >= self.max_templates:
+                oldest = min(self._rates, key=lambda name: self._rates[name].minute)
+                del self._rates[oldest]
+            rate = self._rates[template] = _Rate(minute)
+        elif minute > rate.minute:
+            rate.close(minute)
+        rate.count += 1
+        return rate.cost(self._since)
+
+    def rename(self, old: int, new: int) -> None:
+        """Forget a template that became another."""
+        if old != new:
+            self._rates.pop(old, None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as plain JSON values."""
+        return {
+            "max_templates": self.max_templates,
+            "since": self._since,
+            "rates": [[t, r.minute, r.first, r.count, r.seen] for t, r in self._rates.items()],
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> "Rates":
+        """Build it again from :meth:`to_dict`."""
+        new = cls(state["max_templates"])
+        new._since = state["since"]
+        for template, minute, first, count, seen in state["rates"]:
+            rate = new._rates[template] = _Rate(minute)
+            rate.first, rate.count, rate.seen = first, count, list(seen)
+        return new
+
+
+def _bin(count: int) -> int:
+    return min(int(_PER_E * math.log(max(count, 1))), _BINS - 1)

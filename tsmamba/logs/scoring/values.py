@@ -1,0 +1,154 @@
+"""Numbers in messages: how far out a value lies, and whether its level has moved."""
+
+import math
+from typing import Any
+
+__all__ = ["ValueTails"]
+
+# Bins of log1p(|value|), four to a factor of e: wide enough to fill, narrow enough for 3 against 1.
+_PER_E = 4.0
+_BINS = 128
+# The bin of 0; negative values lie below it.
+_ZERO = 32
+# Silent for so many values of a slot.
+_WARMUP = 20
+# Counts are halved here: the histogram follows a slow change.
+_CAP = 2_000.0
+# A value beyond all that were seen costs as many nats for each bin in between.
+_PER_BIN = 1.0
+
+# Level of the recent values and of all values: means that forget with these rates.
+_FAST = 1.0 / 64.0
+_SLOW = 1.0 / 4_096.0
+# Values before the level is judged.
+_LEVEL_WARMUP = 256
+# Two logarithms of values are alike within this, however steady the slot was.
+_LEAST_SPREAD = 0.05
+
+
+class _Slot:
+    """One number of one template."""
+
+    __slots__ = ("counts", "fast", "mean", "seen", "total", "variance")
+
+    def __init__(self) -> None:
+        self.counts = [0.0] * _BINS
+        self.total = 0.0
+        self.seen = 0
+        self.fast = 0.0
+        self.mean = 0.0
+        self.variance = 0.0
+
+    def tail(self, x: float) -> float:
+        """Cost of a value: minus the logarithm of the smaller tail, doubled."""
+        if self.seen < _WARMUP:
+            return 0.0
+        index = _bin(x)
+        below = sum(self.counts[: index + 1])
+        above = sum(self.counts[index:])
+        smaller = min(below, above)
+        cost = math.log((self.total + 1.0) / (2.0 * smaller + 1.0))
+        return cost + _PER_BIN * self._beyond(index) if smaller == 0.0 else cost
+
+    def level(self) -> float:
+        """Cost of the distance between the recent level and the level of all values."""
+        if self.seen < _LEVEL_WARMUP:
+            return 0.0
+        spread = math.sqrt(self.variance * _FAST / (2.0 - _FAST)) + _LEAST_SPREAD
+        return 0.5 * ((self.fast - self.mean) / spread) ** 2
+
+    def add(self, x: float) -> None:
+        self.counts[_bin(x)] += 1.0
+        self.total += 1.0
+        if self.total >= _CAP:
+            self.counts = [count / 2.0 for count in self.counts]
+            self.total /= 2.0
+        # Plain means at first, so that the first value does not stay.
+        self.seen += 1
+        slow = max(_SLOW, 1.0 / self.seen)
+        difference = x - self.mean
+        self.mean += slow * difference
+        self.variance += slow * (difference * (x - self.mean) - self.variance)
+        self.fast += max(_FAST, 1.0 / self.seen) * (x - self.fast)
+
+    def _beyond(self, index: int) -> int:
+        """Bins between a value and the nearest that was seen."""
+        reach = max(index, _BINS - 1 - index)
+        for step in range(1, reach + 1):
+            for other in (index - step, index + step):
+                if 0 <= other < _BINS and self.counts[other] > 0.0:
+                    return step
+        return reach
+
+
+class ValueTails:
+    """Histograms of the numbers in the wild places of templates.
+
+    Parameters
+    ----------
+    max_slots : int
+        Numbers that are followed; the one not seen for longest gives way.
+
+    Examples
+    --------
+    >>> values = ValueTails()
+    >>> for i in range(500):
+    ...     _ = values.score(template=3, numbers=(20.0 + i % 7,))
+    >>> tail, level = values.score(template=3, numbers=(900.0,))
+    >>> tail > 10.0, level < 1.0
+    (True, True)
+    """
+
+    def __init__(self, max_slots: int = 4_096) -> None:
+        self.max_slots = max_slots
+        self._slots: dict[tuple[int, int], _Slot] = {}
+
+    def score(self, template: int, numbers: tuple[float, ...]) -> tuple[float, float]:
+        """Cost of the farthest value of a line and of the level that moved most; learns both."""
+        tail = level = 0.0
+        for place, number in enumerate(numbers):
+            slot = self._slot(template, place)
+            x = math.copysign(math.log1p(abs(number)), number)
+            tail = max(tail, slot.tail(x))
+            level = max(level, slot.level())
+            slot.add(x)
+        return tail, level
+
+    def rename(self, old: int, new: int) -> None:
+        """Forget the slots of a template that became another: its places have moved."""
+        for key in [key for key in self._slots if key[0] == old]:
+            del self._slots[key]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as plain JSON values."""
+        return {
+            "max_slots": self.max_slots,
+            "slots": [
+                [*key, *(getattr(slot, name) for name in _Slot.__slots__)]
+                for key, slot in self._slots.items()
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> "ValueTails":
+        """Build it again from :meth:`to_dict`."""
+        new = cls(state["max_slots"])
+        for template, place, *values in state["slots"]:
+            slot = new._slots[template, place] = _Slot()
+            for name, value in zip(_Slot.__slots__, values, strict=True):
+                setattr(slot, name, value)
+        return new
+
+    def _slot(self, template: int, place: int) -> _Slot:
+        key = (template, place)
+        slot = self._slots.pop(key, None)
+        if slot is None:
+            slot = _Slot()
+            if len(self._slots) >= self.max_slots:
+                del self._slots[next(iter(self._slots))]
+        self._slots[key] = slot
+        return slot
+
+
+def _bin(x: float) -> int:
+    return min(max(int(x * _PER_E) + _ZERO, 0), _BINS - 1)
