@@ -8,13 +8,15 @@ if typing.TYPE_CHECKING:
     from tsmamba.forecast import MambaForecaster
     from tsmamba.forecast.advice import advise
     from tsmamba.forecast.settings import Network
+    from tsmamba.logs.estimator import LogDetector
     from tsmamba.training import Training
 
-__all__ = ["MambaDetector", "MambaForecaster", "Network", "Training", "advise"]
+__all__ = ["LogDetector", "MambaDetector", "MambaForecaster", "Network", "Training", "advise"]
 __version__ = "0.1.0"
 
 # Loaded at first use: `tsmamba --help` must not wait for torch.
 _HOMES = {
+    "LogDetector": "tsmamba.logs.estimator",
     "MambaDetector": "tsmamba.anomaly",
     "MambaForecaster": "tsmamba.forecast",
     "Network": "tsmamba.forecast.settings",

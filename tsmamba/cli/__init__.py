@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tsmamba import __version__
-from tsmamba.cli import advise, bench, doctor, forecast
+from tsmamba.cli import advise, bench, doctor, forecast, logs
 
 __all__ = ["app", "main"]
 
@@ -21,6 +21,7 @@ app.add_typer(forecast.app)
 app.add_typer(advise.app)
 app.add_typer(doctor.app)
 app.add_typer(bench.app)
+app.add_typer(logs.app, name="logs", help="Find what is wrong in logs.")
 
 
 def _show_version(value: bool) -> None:

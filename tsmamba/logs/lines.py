@@ -17,16 +17,21 @@ KINDS = ("sequence", "value", "level", "gap", "rate", "silence")
 _ORDER = 4
 # The last quarter of the training log sets the thresholds.
 _CALIBRATION = 0.25
+# Lines overdue that are told at once.
+_TOLD = 8
 
 
 class Event(NamedTuple):
     """A line as the model sees it: its template, where and when it came, and its numbers.
 
-    `time` is in nanoseconds since 1970, `numbers` those in the wild places of the template.
+    The order of lines is that of one stream of one source; what comes regularly does so in a
+    stream, whatever source it is read from. `time` is in nanoseconds since 1970, `numbers` are
+    those in the wild places of the template.
     """
 
     template: int
     stream: str = ""
+    source: str = ""
     time: int | None = None
     severity: str | None = None
     numbers: tuple[float, ...] = ()
@@ -90,8 +95,9 @@ class LineModel:
         self.silence = Silence()
         self.thresholds = [GuardedThreshold(rate / len(KINDS)) for _ in KINDS]
         # Of each stream the last templates and the time of the last line.
-        self._streams: dict[str, tuple[tuple[int, ...], int | None]] = {}
+        self._streams: dict[tuple[str, str], tuple[tuple[int, ...], int | None]] = {}
         self._now = 0
+        self._resting = False
 
     def fit(self, events: list[Event]) -> None:
         """Learn from lines in the order of time; the last quarter of them sets the thresholds."""
@@ -101,17 +107,24 @@ class LineModel:
         seen = [self._costs(event)[0] for event in events[split:]]
         for kind, threshold in enumerate(self.thresholds):
             threshold.seed([costs[kind] for costs in seen])
+        self.rest()
+
+    def rest(self) -> None:
+        """End the log: the next line begins another, at whatever time, and nothing is late."""
+        self._streams.clear()
+        self._resting = True
 
     def step(self, event: Event) -> LineScore:
         """Score a line and learn from it."""
         unseen = event.template not in self.templates.counts
         costs, rarity = self._costs(event)
-        thresholds = tuple(threshold.value for threshold in self.thresholds)
+        thresholds = tuple([threshold.value for threshold in self.thresholds])
         score, dearest = 0.0, 0
-        for kind, cost in enumerate(costs):
-            self.thresholds[kind].step(cost)
+        for kind, threshold in enumerate(self.thresholds):
+            cost = costs[kind]
             if cost > score * thresholds[kind]:
                 score, dearest = cost / thresholds[kind], kind
+            threshold.step(cost)
         reason = KINDS[dearest]
         if dearest == 0 and unseen:
             reason = "unseen_template"
@@ -121,15 +134,18 @@ class LineModel:
 
     def overdue(self, now: int) -> list[tuple[Overdue, LineScore]]:
         """Regular lines that have not come by now, each told once; call it before :meth:`step`."""
+        self._wake(now)
         if now <= self._now:
             return []
         threshold = self.thresholds[-1]
         limit = threshold.value
         told = []
-        for late in self.silence.overdue(now, limit):
+        # After a leap of the clock everything is late: the dearest few say so.
+        late_ones = sorted(self.silence.overdue(now, limit), key=lambda late: -late.cost)
+        for late in late_ones[:_TOLD]:
             threshold.step(late.cost)
-            costs = (0.0,) * (len(KINDS) - 1) + (late.cost,)
-            limits = tuple(each.value for each in self.thresholds[:-1]) + (limit,)
+            costs = (*(0.0 for _ in KINDS[1:]), late.cost)
+            limits = (*(each.value for each in self.thresholds[:-1]), limit)
             told.append((late, LineScore(late.cost / limit, "silence", costs, limits, 0.0)))
         return told
 
@@ -144,8 +160,8 @@ class LineModel:
             self.silence,
         ):
             part.rename(old, new)
-        for stream, (before, time) in self._streams.items():
-            self._streams[stream] = (tuple(new if t == old else t for t in before), time)
+        for place, (before, time) in self._streams.items():
+            self._streams[place] = (tuple(new if t == old else t for t in before), time)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain JSON values."""
@@ -159,8 +175,9 @@ class LineModel:
             "rates": self.rates.to_dict(),
             "silence": self.silence.to_dict(),
             "thresholds": [threshold.to_dict() for threshold in self.thresholds],
-            "streams": [[name, *known] for name, known in self._streams.items()],
+            "streams": [[*place, *known] for place, known in self._streams.items()],
             "now": self._now,
+            "resting": self._resting,
         }
 
     @classmethod
@@ -175,14 +192,24 @@ class LineModel:
         new.rates = Rates.from_dict(state["rates"])
         new.silence = Silence.from_dict(state["silence"])
         new.thresholds = [GuardedThreshold.from_dict(each) for each in state["thresholds"]]
-        new._streams = {name: (tuple(before), time) for name, before, time in state["streams"]}
-        new._now = state["now"]
+        for source, stream, before, time in state["streams"]:
+            new._streams[source, stream] = (tuple(before), time)
+        new._now, new._resting = state["now"], state["resting"]
         return new
+
+    def _wake(self, now: int) -> None:
+        """Move all times, so that the first line after a rest follows the last one before."""
+        if self._resting:
+            self._resting = False
+            self.silence.shift(now - self._now)
+            self.rates.shift(now - self._now)
+            self._now = now
 
     def _costs(self, event: Event) -> tuple[tuple[float, ...], float]:
         """Costs of a line in the order of KINDS, and the rarity in the first; learns the line."""
-        template, stream, time, severity, numbers = event
-        before, last = self._streams.pop(stream, ((START,), None))
+        template, stream, source, time, severity, numbers = event
+        place = (source, stream)
+        before, last = self._streams.pop(place, ((START,), None))
         rarity = self.templates.cost(template) + self.severities.cost(severity or "")
         order = self.sequence.cost(before, template)
         self.templates.add((template,))
@@ -192,6 +219,7 @@ class LineModel:
         if numbers:
             tail, level = self.values.score(template, numbers)
         if time is not None:
+            self._wake(time)
             if last is not None:
                 gap = self.gaps.score(before[-1], template, max(time - last, 0) * 1e-9)
             rate = self.rates.score(template, time)
@@ -199,5 +227,5 @@ class LineModel:
             self._now = max(self._now, time)
         if len(self._streams) >= self.max_streams:
             del self._streams[next(iter(self._streams))]
-        self._streams[stream] = ((*before, template)[1 - _ORDER :], time)
+        self._streams[place] = ((*before, template)[1 - _ORDER :], time)
         return (rarity + order, tail, level, gap, rate, beat), rarity

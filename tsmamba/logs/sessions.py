@@ -29,12 +29,17 @@ _CALIBRATION = 0.25
 
 @dataclass(frozen=True, slots=True)
 class SessionScore:
-    """Cost of a session in nats, what it is made of, and whether it alerts."""
+    """Cost of a session in nats, what it is made of, and whether it alerts.
+
+    `reason` is its dearest part, and `template` the one at the dearest step.
+    """
 
     cost: float
     parts: dict[str, float]
     threshold: float
     is_anomaly: bool
+    reason: str
+    template: int
 
 
 class SessionModel:
@@ -96,9 +101,9 @@ class SessionModel:
             model._note(cost)
         return model
 
-    def parts(self, session: list[int]) -> dict[str, float]:
+    def parts(self, session: list[int], steps: list[float] | None = None) -> dict[str, float]:
         """Cost of a session, part by part."""
-        steps = self.sequence.costs(session)
+        steps = self.sequence.costs(session) if steps is None else steps
         if self.long:
             return {"sequence": sum(min(step, _CLIP) for step in steps) / len(steps)}
         templates, counts, transitions = _keys(session)
@@ -114,14 +119,21 @@ class SessionModel:
 
     def step(self, session: list[int]) -> SessionScore:
         """Score a session, and learn from it if it is usual."""
-        parts = self.parts(session)
+        steps = self.sequence.costs(session)
+        parts = self.parts(session, steps)
         cost = sum(parts.values())
         threshold = self.threshold.value
         alert = self.threshold.step(cost)
+        strangest = session[min(steps.index(max(steps)), len(session) - 1)]
+        reason = max(parts, key=lambda name: parts[name])
+        if reason == "template":
+            unseen = any(template not in self.templates.counts for template in set(session))
+            reason = "unseen_template" if unseen else "rare_template"
+            strangest = max(set(session), key=self.templates.cost)
         if cost <= self._limit:
             self.learn(session)
         self._note(cost)
-        return SessionScore(cost, parts, threshold, alert)
+        return SessionScore(cost, parts, threshold, alert, reason, strangest)
 
     def learn(self, session: list[int]) -> None:
         """Take a session in."""

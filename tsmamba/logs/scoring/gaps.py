@@ -10,6 +10,8 @@ __all__ = ["Gaps", "Overdue", "Silence"]
 _WARMUP = 20
 # Mean and variance of the logarithm of an interval forget with this rate.
 _RATE = 1.0 / 64.0
+# Plain mean up to here, so that the first interval does not stay.
+_PLAIN = 64
 # Clocks of one second and busy machines make intervals differ by this factor (as a logarithm).
 _LEAST_SPREAD = 0.2
 # One long interval moves the mean by no more than so many deviations would.
@@ -39,15 +41,23 @@ class Interval:
         z = (math.log1p(seconds) - self.mean) / self.spread
         return 0.5 * z * z if z > 0.0 else 0.0
 
-    def add(self, seconds: float) -> None:
+    def step(self, seconds: float) -> float:
+        """Cost of an interval, which is taken in."""
         x = math.log1p(seconds)
+        cost = 0.0
         if self.seen >= _WARMUP:
-            x = min(x, self.mean + _CLIP * self.spread)
+            spread = self.spread
+            z = (x - self.mean) / spread
+            if z > 0.0:
+                cost = 0.5 * z * z
+            if z > _CLIP:
+                x = self.mean + _CLIP * spread
         self.seen += 1
-        rate = max(_RATE, 1.0 / self.seen)
+        rate = _RATE if self.seen > _PLAIN else 1.0 / self.seen
         difference = x - self.mean
         self.mean += rate * difference
         self.variance += rate * (difference * (x - self.mean) - self.variance)
+        return cost
 
 
 class Gaps:
@@ -80,9 +90,7 @@ class Gaps:
             if len(self._pairs) >= self.max_pairs:
                 del self._pairs[next(iter(self._pairs))]
         self._pairs[key] = interval
-        cost = interval.cost(seconds)
-        interval.add(seconds)
-        return cost
+        return interval.step(seconds)
 
     def rename(self, old: int, new: int) -> None:
         """Forget the pairs of a template that became another."""
@@ -164,8 +172,9 @@ class Silence:
         self._beats[key] = beat
         seconds = max(now - beat.last, 0) * 1e-9
         regular = beat.interval.variance < _REGULAR**2
-        cost = beat.interval.cost(seconds) if regular and not beat.missed else 0.0
-        beat.interval.add(seconds)
+        cost = beat.interval.step(seconds)
+        if beat.missed or not regular:
+            cost = 0.0
         beat.last = max(now, beat.last)
         beat.missed = False
         if not beat.queued and regular and beat.interval.seen >= _WARMUP:
@@ -194,6 +203,12 @@ class Silence:
                 usual = math.expm1(interval.mean)
                 found.append(Overdue(*key, interval.cost(seconds), seconds, usual))
         return found
+
+    def shift(self, by: int) -> None:
+        """Move all times by so many nanoseconds."""
+        for beat in self._beats.values():
+            beat.last += by
+        self._queue = [(due + by, key) for due, key in self._queue]
 
     def rename(self, old: int, new: int) -> None:
         """Forget a template that became another."""

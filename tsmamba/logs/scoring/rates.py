@@ -20,29 +20,32 @@ _PER_BIN = 1.0
 class _Rate:
     """Counts a minute of one template."""
 
-    __slots__ = ("count", "first", "minute", "seen")
+    __slots__ = ("count", "first", "minute", "seen", "total")
 
     def __init__(self, minute: int) -> None:
         self.minute = minute
         self.first = minute
         self.count = 0
         self.seen = [0.0] * _BINS
+        self.total = 0.0
 
     def close(self, minute: int) -> None:
         """Put the minute that is over into the histogram."""
         self.seen[_bin(self.count)] += 1.0
+        self.total += 1.0
         self.minute = minute
         self.count = 0
         if minute - self.first > _CAP:
             self.first += (minute - self.first) // 2
             self.seen = [number / 2.0 for number in self.seen]
+            self.total /= 2.0
 
     def cost(self, since: int) -> float:
         minutes = self.minute - min(self.first, since)
         if minutes < _WARMUP:
             return 0.0
         index = _bin(self.count)
-        above = sum(self.seen[index:])
+        above = sum(self.seen[index:]) if index else self.total
         cost = math.log((minutes + 1.0) / (above + 1.0))
         if above > 0.0:
             return cost
@@ -88,6 +91,15 @@ class Rates:
         rate.count += 1
         return rate.cost(self._since)
 
+    def shift(self, by: int) -> None:
+        """Move all times by so many nanoseconds, to the minute."""
+        minutes = by // _MINUTE
+        if self._since is not None:
+            self._since += minutes
+        for rate in self._rates.values():
+            rate.minute += minutes
+            rate.first += minutes
+
     def rename(self, old: int, new: int) -> None:
         """Forget a template that became another."""
         if old != new:
@@ -108,7 +120,8 @@ class Rates:
         new._since = state["since"]
         for template, minute, first, count, seen in state["rates"]:
             rate = new._rates[template] = _Rate(minute)
-            rate.first, rate.count, rate.seen = first, count, list(seen)
+            rate.first, rate.count = first, count
+            rate.seen, rate.total = list(seen), sum(seen)
         return new
 
 

@@ -17,6 +17,8 @@ _ENOUGH = 100
 _RANK = 2
 # Excesses that the slope of the tail is read from, where the window is too short for the rate.
 _TAIL = 10
+# A few equal costs do not say that none is higher.
+_LEAST_SLOPE = 0.1
 
 
 class GuardedThreshold:
@@ -48,8 +50,9 @@ class GuardedThreshold:
         self._least = max(-math.log(rate), 1e-6)
         self._window: deque[float] = deque()
         self._sorted: list[float] = []
-        self._recent: deque[bool] = deque(maxlen=_RECENT)
-        self._alerts = 0
+        self._count = 0
+        # Which of the scores alerted, of the recent ones.
+        self._alerts: deque[int] = deque()
         self._in_block = 0
         self._highest = -math.inf
         self.value = math.inf
@@ -57,7 +60,10 @@ class GuardedThreshold:
     @property
     def learns(self) -> bool:
         """Whether so many recent scores alerted that alerts are taken as normal."""
-        return len(self._recent) >= _ENOUGH and self._alerts > _TOO_MANY * len(self._recent)
+        while self._alerts and self._alerts[0] <= self._count - _RECENT:
+            self._alerts.popleft()
+        recent = min(self._count, _RECENT)
+        return recent >= _ENOUGH and len(self._alerts) > _TOO_MANY * recent
 
     def seed(self, scores: list[float]) -> None:
         """Take in scores that are normal."""
@@ -68,21 +74,22 @@ class GuardedThreshold:
 
     def step(self, score: float) -> bool:
         """Return whether a score alerts, and take it in."""
-        alert = score > self.value
-        if len(self._recent) == _RECENT:
-            self._alerts -= self._recent[0]
-        self._recent.append(alert)
-        self._alerts += alert
-        if not alert or self.learns:
+        self._count += 1
+        if score <= self.value:
             self._collect(score)
-        return alert
+            return False
+        self._alerts.append(self._count)
+        if self.learns:
+            self._collect(score)
+        return True
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain JSON values."""
         return {
             "rate": self.rate,
             "window": list(self._window),
-            "recent": [int(alert) for alert in self._recent],
+            "count": self._count,
+            "alerts": list(self._alerts),
             "in_block": self._in_block,
             "highest": self._highest if self._in_block else None,
         }
@@ -93,8 +100,8 @@ class GuardedThreshold:
         new = cls(state["rate"])
         new._window.extend(state["window"])
         new._sorted = sorted(state["window"])
-        new._recent.extend(bool(alert) for alert in state["recent"])
-        new._alerts = sum(new._recent)
+        new._count = state["count"]
+        new._alerts.extend(state["alerts"])
         new._in_block = state["in_block"]
         new._highest = -math.inf if state["highest"] is None else state["highest"]
         new._place()
@@ -127,4 +134,5 @@ class GuardedThreshold:
             return
         tail = self._sorted[-_TAIL - 1 :]
         slope = sum(tail[1:]) / len(tail[1:]) - tail[0] if len(tail) > 1 else 0.0
+        slope = max(slope, _LEAST_SLOPE * tail[-1])
         self.value = max(tail[-1] + slope * math.log(1.0 / expected), self._least)

@@ -44,9 +44,11 @@ class _Slot:
         if self.seen < _WARMUP:
             return 0.0
         index = _bin(x)
-        below = sum(self.counts[: index + 1])
-        above = sum(self.counts[index:])
-        smaller = min(below, above)
+        here = self.counts[index]
+        # Counts are halves of whole numbers: sums and differences of them are exact.
+        below = sum(self.counts[:index]) + here
+        above = self.total - below + here
+        smaller = below if below < above else above
         cost = math.log((self.total + 1.0) / (2.0 * smaller + 1.0))
         return cost + _PER_BIN * self._beyond(index) if smaller == 0.0 else cost
 
@@ -107,6 +109,8 @@ class ValueTails:
         """Cost of the farthest value of a line and of the level that moved most; learns both."""
         tail = level = 0.0
         for place, number in enumerate(numbers):
+            if not math.isfinite(number):  # the miner's sign for a place that holds no number
+                continue
             slot = self._slot(template, place)
             x = math.copysign(math.log1p(abs(number)), number)
             tail = max(tail, slot.tail(x))

@@ -1,0 +1,271 @@
+"""``tsmamba logs``: learn a log, score another one as it grows."""
+
+import gc
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tsmamba.cli.messages import plain_errors, say
+
+if TYPE_CHECKING:
+    from tsmamba.logs.result import LogResult
+
+app = typer.Typer(no_args_is_help=True)
+
+_ALERTED = 3
+
+_Sources = Annotated[
+    list[str] | None,
+    typer.Argument(help="Files, or - for standard input, the default.", metavar="[SOURCE]..."),
+]
+_Model = Annotated[Path, typer.Option("--model", "-m", help="Model file.", dir_okay=False)]
+
+_WORDS = {
+    "unseen_template": "a kind of line that was never seen",
+    "rare_template": "a kind of line that is rarely seen",
+    "sequence": "not what follows here",
+    "value": "a number far out",
+    "level": "numbers whose level has moved",
+    "gap": "came too late",
+    "rate": "too many a minute",
+    "silence": "comes regularly, and did not come",
+    "counts": "lines in numbers that were not seen",
+    "transition": "two lines in an order that was not seen",
+    "distance": "far from every session that was seen",
+}
+
+
+@app.command()
+def fit(
+    sources: _Sources = None,
+    *,
+    model: _Model,
+    session: Annotated[
+        str | None, typer.Option(help="Field, or regular expression, that tells sessions apart.")
+    ] = None,
+    session_timeout: Annotated[
+        float, typer.Option(help="Seconds without a line that end a session; 0 is never.", min=0)
+    ] = 3_600.0,
+    stream_key: Annotated[
+        str, typer.Option(help="Fields that tell streams apart, such as service,host.")
+    ] = "",
+    false_alarm_rate: Annotated[
+        float | None, typer.Option(help="Share of normal records that may alert.")
+    ] = None,
+    trim: Annotated[
+        float | None, typer.Option(help="Share of the sessions to leave out, the rarest.")
+    ] = None,
+    format: Annotated[
+        str, typer.Option(help="auto, raw, json, logfmt, syslog, cri, docker or otlp.")
+    ] = "auto",
+    time_format: Annotated[
+        str | None, typer.Option(help="Format of time stamps, as for strptime.")
+    ] = None,
+    time_zone: Annotated[str, typer.Option(help="Zone of stamps that name none.")] = "UTC",
+) -> None:
+    """Learn what is usual from logs, and write a model file."""
+    with plain_errors():
+        from tsmamba.logs.fitting import fitted_state
+        from tsmamba.logs.saved import save_state
+        from tsmamba.logs.settings import LogSettings
+
+        settings = LogSettings(
+            session=session,
+            session_timeout=session_timeout or None,
+            stream_by=tuple(name for name in stream_key.split(",") if name),
+            false_alarm_rate=false_alarm_rate,
+            trim=trim,
+            format=format,
+            time_format=time_format,
+            time_zone=time_zone,
+        )
+        paths = [Path(name) for name in sources or ["-"]]
+        with _progress() as advance:
+            state = fitted_state(paths, settings, advance)
+        save_state(model, state)
+        report = state["report"]
+        sessions = "" if report["sessions"] is None else f", {report['sessions']:,} sessions"
+        formats = ", ".join(report["formats"])
+        say(
+            "note",
+            f"{report['lines']:,} lines ({formats}), {report['templates']:,} templates{sessions}; "
+            f"the model is in {model}",
+        )
+        _say_unparsed(report["unparsed"])
+
+
+@app.command()
+def score(
+    sources: _Sources = None,
+    *,
+    model: _Model,
+    only: Annotated[str, typer.Option(help="What to write: all, alerts or episodes.")] = "all",
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Wait for more, over rotations.")
+    ] = False,
+    read_from: Annotated[
+        str, typer.Option(help="Where to start in a file: beginning or end.")
+    ] = "beginning",
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="File that keeps how far it came; goes on from there.")
+    ] = None,
+    checkpoint_every: Annotated[
+        float, typer.Option(help="Seconds between two commits.", min=0.0)
+    ] = 5.0,
+    fail_on_alert: Annotated[
+        bool, typer.Option("--fail-on-alert", help="Exit with 3 if there was an alert.")
+    ] = False,
+    metrics_port: Annotated[
+        int | None, typer.Option(help="Serve counters for Prometheus on loopback.", min=0)
+    ] = None,
+) -> None:
+    """Score lines as they come, and write one JSON object for each on standard output."""
+    with plain_errors(), ExitStack() as stack:
+        from tsmamba.logs.checkpoint import Checkpoint
+        from tsmamba.logs.monitor import Monitor
+        from tsmamba.logs.saved import digest_of, load_state
+        from tsmamba.logs.service import Scorer
+        from tsmamba.logs.sources import open_sources
+
+        state = load_state(model)
+        kept = None
+        if checkpoint is not None:
+            kept = stack.enter_context(Checkpoint(checkpoint, model=digest_of(state)))
+        source = open_sources(sources or ["-"], follow=follow, read_from=read_from)  # type: ignore[arg-type]  # checked there
+        stack.callback(source.close)
+        scorer = Scorer(
+            source,
+            state,
+            sys.stdout.buffer,
+            only=only,  # type: ignore[arg-type]  # checked there
+            checkpoint=kept,
+            every=checkpoint_every,
+            tell=lambda message: say("warning", message),
+        )
+        # The model lives as long as the process: nothing in it is garbage.
+        gc.freeze()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            before = signal.signal(number, lambda *_: scorer.stop.set())
+            stack.callback(signal.signal, number, before)
+        if metrics_port is not None:
+            stack.enter_context(Monitor(scorer.counters, metrics_port))
+        with _quiet_pipe():
+            scorer.run()
+        counters = scorer.counters
+        say("note", f"{counters.lines:,} lines, {counters.alerts:,} alerts")
+        _say_unparsed(scorer.stream.unparsed)
+        if counters.alerts and fail_on_alert:
+            raise typer.Exit(_ALERTED)
+
+
+@app.command()
+def templates(model: _Model) -> None:
+    """List the templates of a model, one JSON object a line."""
+    with plain_errors():
+        for number, text in _stream(model).templates():
+            typer.echo(json.dumps({"template_id": number, "template": text}))
+
+
+@app.command()
+def explain(
+    sources: _Sources = None,
+    *,
+    model: _Model,
+    everything: Annotated[bool, typer.Option("--all", help="Not the alerts alone.")] = False,
+) -> None:
+    """Say in words why the lines of a log alert."""
+    with plain_errors():
+        for result in _scored(model, sources):
+            if everything or result.is_anomaly:
+                typer.echo(_sentence(result))
+
+
+@app.command()
+def replay(sources: _Sources = None, *, model: _Model) -> None:
+    """Score a log of the past, and say how many alerts there would have been."""
+    with plain_errors():
+        reasons: Counter[str] = Counter()
+        days: Counter[str] = Counter()
+        total = alerts = 0
+        for result in _scored(model, sources):
+            total += 1
+            if result.is_anomaly:
+                alerts += 1
+                reasons[result.reason] += 1
+                days[str(result.to_dict()["ts"])[:10]] += 1
+        typer.echo(f"{total:,} results, {alerts:,} alerts")
+        for reason, count in reasons.most_common():
+            typer.echo(f"  {count:>7,}  {reason}: {_WORDS[reason]}")
+        for day, count in sorted(days.items()):
+            typer.echo(f"  {day}  {count:,}")
+
+
+def _stream(model: Path) -> Any:
+    from tsmamba.logs.saved import load_state
+    from tsmamba.logs.stream import LogStream
+
+    return LogStream(load_state(model))
+
+
+def _scored(model: Path, sources: list[str] | None) -> "Iterator[LogResult]":
+    from tsmamba.logs.intake import batches, last_changes
+    from tsmamba.logs.reader import Reader
+
+    stream = _stream(model)
+    paths = [Path(name) for name in sources or ["-"]]
+    for records in batches(paths, Reader(stream.settings, last_changes(paths))):
+        yield from stream.score_records(records)
+    yield from stream.close()
+
+
+def _sentence(result: "LogResult") -> str:
+    record = result.to_dict()
+    parts = sorted(result.parts.items(), key=lambda part: -part[1])
+    shares = ", ".join(f"{name} {value:.2f}" for name, value in parts if value >= 0.01)
+    place = f"{result.source}:{result.line_no}"
+    score = "warm-up" if result.score is None else f"{result.score:.2f}"
+    what = result.message or result.template
+    return (
+        f"{record['ts'] or '-'}  {place}  {result.stream}\n"
+        f"  {what}\n"
+        f"  score {score}, {_WORDS[result.reason]} ({shares})"
+    )
+
+
+def _say_unparsed(unparsed: dict[str, int]) -> None:
+    if unparsed:
+        counts = ", ".join(f"{count:,} {reason}" for reason, count in sorted(unparsed.items()))
+        say("note", f"lines that did not fit: {counts}")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int], None]]:
+    """Count the lines on a terminal; say nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda lines: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} lines"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+        yield lambda lines: bar.update(task, advance=lines)
+
+
+@contextmanager
+def _quiet_pipe() -> Iterator[None]:
+    """End without a word when nobody reads standard output any more."""
+    try:
+        yield
+    except BrokenPipeError:
+        # Python flushes standard output once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

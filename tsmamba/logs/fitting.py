@@ -1,0 +1,145 @@
+"""Learning a log: templates first, then what is usual."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tsmamba.errors import ParameterError
+from tsmamba.logs.episodes import Episodes
+from tsmamba.logs.intake import LogSource, batches, last_changes
+from tsmamba.logs.lines import Event, LineModel
+from tsmamba.logs.naming import Templates
+from tsmamba.logs.reader import Reader
+from tsmamba.logs.record import Line, LogRecord
+from tsmamba.logs.sessions import SessionModel
+from tsmamba.logs.settings import LogSettings
+from tsmamba.logs.templates import TemplateMiner
+from tsmamba.logs.tracker import Tracker
+
+__all__ = ["fitted_state"]
+
+_LEAST_LINES = 100
+_LEAST_SESSIONS = 20
+
+
+def fitted_state(
+    source: LogSource,
+    settings: LogSettings,
+    advance: Callable[[int], None] = lambda lines: None,
+) -> dict[str, Any]:
+    """Learn from a log, and return the state that a stream starts from.
+
+    `advance` is told of every few thousand lines that were read.
+
+    Raises
+    ------
+    ParameterError
+        If a setting or the log cannot be used.
+    """
+    settings.check()
+    reader = Reader(settings, last_changes(source))
+    templates = Templates(TemplateMiner(max_templates=settings.max_templates))
+    seen: list[tuple[Line, LogRecord, int]] = []
+    for records in batches(source, reader):
+        seen += [(line, record, templates.id_of(record)) for line, record in records]
+        advance(len(records))
+    aliases = dict(templates.renames())
+    if len(seen) < _LEAST_LINES:
+        raise ParameterError(
+            f"the log has {len(seen)} lines; give {_LEAST_LINES} or more to learn from"
+        )
+    if len({line.source for line, _, _ in seen}) > 1:
+        seen = _in_order(seen)
+    tracker = Tracker(settings.session_timeout)
+    model: LineModel | SessionModel
+    if settings.session is None:
+        model = LineModel(settings.rate)
+        model.fit([_event(settings, templates, *item, aliases) for item in seen])
+    else:
+        sessions = _sessions(settings, tracker, seen, aliases)
+        model = SessionModel.fitted(sessions, settings.rate, settings.trimmed)
+    return {
+        "settings": {**settings.to_dict(), "format": _format(settings, reader)},
+        "reader": {"sources": {}, "waiting": []},
+        "templates": templates.to_dict(),
+        "model": model.to_dict(),
+        "tracker": tracker.to_dict(),
+        "episodes": Episodes(settings.cool_down).to_dict(),
+        "numbered": 0,
+        "lines_without_session": 0,
+        "alerts": 0,
+        "report": {
+            "lines": reader.lines,
+            "lines_unparsed": reader.lines_unparsed,
+            "unparsed": reader.unparsed,
+            "formats": sorted(reader.formats),
+            "templates": len(templates.miner),
+            "sessions": None if settings.session is None else len(sessions),
+        },
+    }
+
+
+def _event(
+    settings: LogSettings,
+    templates: Templates,
+    line: Line,
+    record: LogRecord,
+    template: int,
+    aliases: dict[int, int],
+) -> Event:
+    known = _root(template, aliases)
+    numbers = templates.numbers(record, known)
+    stream = settings.stream_of(record)
+    return Event(known, stream, line.source, record.time, record.severity, numbers)
+
+
+def _sessions(
+    settings: LogSettings,
+    tracker: Tracker,
+    seen: list[tuple[Line, LogRecord, int]],
+    aliases: dict[int, int],
+) -> list[list[int]]:
+    """Templates of each session, in the order in which they were over."""
+    session_of = settings.session_finder()
+    over = []
+    for line, record, template in seen:
+        name = session_of(record)
+        if name is not None:
+            over += tracker.add(name, _root(template, aliases), line, record.time)
+    over += tracker.close()
+    if len(over) < _LEAST_SESSIONS:
+        example = seen[0][1]
+        has = (
+            f"the first line has the fields {sorted(example.fields)}"
+            if example.fields
+            else (f"the first message is {example.body[:120]!r}")
+        )
+        raise ParameterError(
+            f"session={settings.session!r} finds {len(over)} sessions in {len(seen)} lines, and "
+            f"{_LEAST_SESSIONS} are needed; {has}. Give a field, or a regular expression that "
+            f"finds the session in a message"
+        )
+    return [session.templates for session in over]
+
+
+def _root(template: int, aliases: dict[int, int]) -> int:
+    while template in aliases:
+        template = aliases[template]
+    return template
+
+
+def _in_order(
+    seen: list[tuple[Line, LogRecord, int]],
+) -> list[tuple[Line, LogRecord, int]]:
+    """Sort the records of several sources by time; one without a time stays where it is."""
+    latest: dict[str, int] = {}
+    keys = []
+    for line, record, _ in seen:
+        latest[line.source] = max(latest.get(line.source, 0), record.time or 0)
+        keys.append(latest[line.source])
+    return [seen[i] for i in sorted(range(len(seen)), key=keys.__getitem__)]
+
+
+def _format(settings: LogSettings, reader: Reader) -> str:
+    """Format of the log, if all of it has one."""
+    formats = reader.formats
+    return formats.pop() if settings.format == "auto" and len(formats) == 1 else settings.format

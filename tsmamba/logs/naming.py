@@ -1,0 +1,74 @@
+"""Which template a record has: the one it carries, or the one its message is given."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tsmamba.logs.record import LogRecord
+from tsmamba.logs.templates import TemplateMiner
+
+__all__ = ["Templates"]
+
+_REMEMBERED = 8_192
+
+
+class Templates:
+    """A miner, and the templates that records bring along.
+
+    Examples
+    --------
+    >>> templates = Templates(TemplateMiner())
+    >>> templates.id_of(LogRecord("took 3 ms")), templates.id_of(LogRecord("took 12 ms"))
+    (0, 0)
+    >>> templates.id_of(LogRecord("took 3 ms", template="took {time} ms"))
+    1
+    """
+
+    def __init__(self, miner: TemplateMiner) -> None:
+        self.miner = miner
+        self._given: dict[str, int] = {}
+        self._texts: dict[int, str] = {}
+
+    def id_of(self, record: LogRecord) -> int:
+        """Return the template of a record; learns it unless the miner is frozen."""
+        if record.template is None:
+            return self.miner.add(record.body)
+        known = self._given.get(record.template)
+        if known is None:
+            if self.miner.frozen:
+                return self.miner.add(record.template)
+            if len(self._given) >= _REMEMBERED:
+                del self._given[next(iter(self._given))]
+            known = self._given[record.template] = self.miner.seed([record.template])[0]
+        return known
+
+    def numbers(self, record: LogRecord, template: int) -> tuple[float, ...]:
+        """Numbers in the wild places of a message."""
+        if template < 0 or record.template is not None:
+            return ()
+        return self.miner.values(record.body, template)
+
+    def text(self, template: int) -> str:
+        """Template as a line; empty for one that nobody knows."""
+        text = self._texts.get(template)
+        if text is None:
+            known = self.miner.root(template) is not None
+            text = self._texts[template] = self.miner.template(template) if known else ""
+        return text
+
+    def renames(self) -> Iterator[tuple[int, int]]:
+        """Templates that became another one since the last call: old and new number."""
+        for event in self.miner.drain_events():
+            self._texts.clear()
+            if event.kind == "alias":
+                yield event.id, event.root
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as plain JSON values."""
+        return {"miner": self.miner.to_dict(), "given": list(self._given.items())}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> "Templates":
+        """Build it again from :meth:`to_dict`."""
+        new = cls(TemplateMiner.from_dict(state["miner"]))
+        new._given = dict(state["given"])
+        return new

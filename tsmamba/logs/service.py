@@ -1,0 +1,153 @@
+"""The loop behind ``tsmamba logs score``: read, score, write, and keep what was done."""
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any, BinaryIO, Literal, TypeAlias
+
+from tsmamba.errors import ParameterError
+from tsmamba.logs.checkpoint import Checkpoint
+from tsmamba.logs.result import LogResult
+from tsmamba.logs.sources import Loss, Source
+from tsmamba.logs.stream import LogStream
+
+__all__ = ["Counters", "Only", "Scorer"]
+
+Only: TypeAlias = Literal["all", "alerts", "episodes"]
+
+_BATCH = 512
+# A line waits so long for the rest of a stack trace, which is written at once.
+_REST = 0.002
+_POLL = 0.05
+_STATE = "stream"
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a scorer has done, for people and for monitoring."""
+
+    lines: int = 0
+    lines_unparsed: int = 0
+    results: int = 0
+    alerts: int = 0
+    templates: int = 0
+    bytes_lost: int = 0
+    checkpoints: int = 0
+    checkpoint_time: float = 0.0
+    seconds_scoring: float = 0.0
+    losses: list[Loss] = field(default_factory=list)
+
+
+class Scorer:
+    """Reads a source, scores its lines, writes results, and commits how far it came.
+
+    The order is fixed: results are written and flushed, then positions and state are committed in
+    one transaction. After a crash the lines since the last commit are scored again, with the same
+    event ids, so that nothing is lost and what is written twice can be told.
+
+    Parameters
+    ----------
+    source : Source
+        Lines.
+    state : dict
+        State of the fitted model.
+    out : binary file
+        Gets one JSON object a line.
+    only : {"all", "alerts", "episodes"}
+        What is written.
+    checkpoint : Checkpoint, optional
+        Where to commit; what it holds is where to begin.
+    every : float
+        Seconds between two commits.
+    tell : callable
+        Gets messages for people.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        state: dict[str, Any],
+        out: BinaryIO,
+        *,
+        only: Only = "all",
+        checkpoint: Checkpoint | None = None,
+        every: float = 5.0,
+        tell: Callable[[str], None] = lambda message: None,
+    ) -> None:
+        if only not in ("all", "alerts", "episodes"):
+            raise ParameterError(f"only={only!r}: give 'all', 'alerts' or 'episodes'")
+        self.source = source
+        self.counters = Counters()
+        self.stop = Event()
+        self._out = out
+        self._only = only
+        self._checkpoint = checkpoint
+        self._every = every
+        self._tell = tell
+        saved = None if checkpoint is None else checkpoint.load()
+        if saved is None:
+            self.stream = LogStream(state)
+        else:
+            positions, blobs = saved
+            self.stream = LogStream(json.loads(blobs[_STATE]))
+            source.seek(positions)
+        self._committed = time.monotonic()
+
+    def run(self) -> None:
+        """Score until the source is done or :attr:`stop` is set, then write and commit the rest."""
+        while not self.source.done and not self.stop.is_set():
+            lines = self.source.read(_BATCH)
+            if lines:
+                start = time.perf_counter()
+                self._write(self.stream.feed(lines))
+                self.counters.seconds_scoring += time.perf_counter() - start
+            elif not self.source.wait(_REST):
+                self._write(self.stream.flush())
+                self.source.wait(_POLL)
+            self._report()
+            if time.monotonic() - self._committed >= self._every:
+                self._commit()
+        self._report()
+        # What is under way goes on with the next run, if there can be one.
+        ended = self.source.done and not self.stop.is_set()
+        if ended or self._checkpoint is None:
+            self._write(self.stream.close())
+        self._commit()
+
+    def _write(self, results: list[LogResult]) -> None:
+        episodes = self.stream.drain_episodes()
+        records: Iterable[dict[str, Any]]
+        if self._only == "episodes":
+            records = (episode.to_dict() for episode in episodes)
+        elif self._only == "alerts":
+            records = (result.to_dict() for result in results if result.is_anomaly)
+        else:
+            records = (result.to_dict() for result in results)
+        text = "".join([json.dumps(record, separators=(",", ":")) + "\n" for record in records])
+        if text:
+            self._out.write(text.encode())
+            self._out.flush()
+        counters, stream = self.counters, self.stream
+        counters.results += len(results)
+        counters.lines, counters.alerts = stream.lines, stream.alerts
+        counters.lines_unparsed, counters.templates = stream.lines_unparsed, stream.n_templates
+
+    def _report(self) -> None:
+        for loss in self.source.losses():
+            self.counters.bytes_lost += loss.n_bytes
+            self.counters.losses.append(loss)
+            self._tell(loss.message)
+
+    def _commit(self) -> None:
+        self._committed = time.monotonic()
+        if self._checkpoint is None:
+            return
+        with suppress(AttributeError, OSError):
+            self._out.flush()
+        state = json.dumps(self.stream.to_dict(), separators=(",", ":")).encode()
+        self._checkpoint.commit(self.source.positions(), {_STATE: state})
+        self.counters.checkpoints += 1
+        self.counters.checkpoint_time = time.time()

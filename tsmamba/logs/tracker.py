@@ -1,0 +1,113 @@
+"""Sessions that are under way, and when they are over."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tsmamba.logs.record import Line
+
+__all__ = ["OpenSession", "Tracker"]
+
+
+@dataclass(slots=True)
+class OpenSession:
+    """Lines of one session so far: their templates, and where the first one stands."""
+
+    name: str
+    source: str
+    origin: str
+    line_no: int
+    time: int | None = None
+    templates: list[int] = field(default_factory=list)
+
+
+class Tracker:
+    """Collects the templates of each session until it is over.
+
+    A session is over when no line of it came for `timeout` seconds of log time, when it has
+    `max_events` lines, or when more than `max_sessions` are under way and it is the one whose last
+    line is oldest.
+
+    Examples
+    --------
+    >>> tracker = Tracker(timeout=60.0)
+    >>> line = Line("app.log", "app.log", 1, 0, 10, b"...")
+    >>> tracker.add("a", 0, line, 0), tracker.add("b", 1, line, 30 * 10**9)
+    ([], [])
+    >>> [session.name for session in tracker.add("b", 2, line, 90 * 10**9)]
+    ['a']
+    """
+
+    def __init__(
+        self, timeout: float | None, max_events: int = 10_000, max_sessions: int = 100_000
+    ) -> None:
+        self.timeout = timeout
+        self.max_events = max_events
+        self.max_sessions = max_sessions
+        # In the order of their last lines.
+        self._open: dict[str, OpenSession] = {}
+        self._now: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, name: str, template: int, line: Line, time: int | None) -> list[OpenSession]:
+        """Add a line to its session, and return the sessions that are over."""
+        if time is not None:
+            self._now = time if self._now is None else max(self._now, time)
+        over = self._expired()
+        session = self._open.pop(name, None)
+        if session is None:
+            origin = f"{line.stream}:{line.offset}"
+            session = OpenSession(name, line.source, origin, line.number)
+        session.templates.append(template)
+        session.time = self._now
+        if len(session.templates) >= self.max_events:
+            over.append(session)
+        else:
+            self._open[name] = session
+        if len(self._open) > self.max_sessions:
+            over.append(self._open.pop(next(iter(self._open))))
+        return over
+
+    def close(self) -> list[OpenSession]:
+        """Return all sessions that are under way, as over, in the order of their last lines."""
+        over = list(self._open.values())
+        self._open = {}
+        return over
+
+    def rename(self, old: int, new: int) -> None:
+        """Take template `old` for template `new`."""
+        for session in self._open.values():
+            if old in session.templates:
+                session.templates = [new if t == old else t for t in session.templates]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as plain JSON values."""
+        return {
+            "timeout": self.timeout,
+            "max_events": self.max_events,
+            "max_sessions": self.max_sessions,
+            "open": [asdict(session) for session in self._open.values()],
+            "now": self._now,
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> "Tracker":
+        """Build it again from :meth:`to_dict`."""
+        new = cls(state["timeout"], state["max_events"], state["max_sessions"])
+        new._open = {session["name"]: OpenSession(**session) for session in state["open"]}
+        new._now = state["now"]
+        return new
+
+    def _expired(self) -> list[OpenSession]:
+        if self.timeout is None or self._now is None:
+            return []
+        limit = self._now - int(self.timeout * 1e9)
+        over = []
+        for session in self._open.values():
+            if session.time is None or session.time >= limit:
+                break
+            over.append(session)
+        for session in over:
+            del self._open[session.name]
+        return over
