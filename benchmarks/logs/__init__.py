@@ -1,0 +1,1 @@
+"""Speed of reading and judging logs."""
