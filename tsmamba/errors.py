@@ -4,6 +4,7 @@
 
     Exception
     └── TsmambaError
+        ├── CheckpointError                     a checkpoint cannot be used or written
         ├── FrameError (also ValueError)        a data frame cannot be used as it is
         │   ├── CovariateError                  its covariates do not fit the series or the model
         │   ├── FrequencyError                  its time stamps are not on one regular grid
@@ -21,6 +22,7 @@ and the column. A call on an unfitted estimator raises scikit-learn's ``NotFitte
 """
 
 __all__ = [
+    "CheckpointError",
     "CovariateError",
     "FrameError",
     "FrameWarning",
@@ -46,6 +48,10 @@ class TsmambaError(Exception):
     >>> issubclass(FrameError, TsmambaError) and issubclass(FrameError, ValueError)
     True
     """
+
+
+class CheckpointError(TsmambaError):
+    """A checkpoint is in use, damaged, of another model or version, or cannot be written."""
 
 
 class FrameError(TsmambaError, ValueError):

@@ -192,6 +192,8 @@ def explain(
 def replay(sources: _Sources = None, *, model: _Model) -> None:
     """Score a log of the past, and say how many alerts there would have been."""
     with plain_errors():
+        from tsmamba.logs.result import iso
+
         reasons: Counter[str] = Counter()
         days: Counter[str] = Counter()
         total = alerts = 0
@@ -200,7 +202,7 @@ def replay(sources: _Sources = None, *, model: _Model) -> None:
             if result.is_anomaly:
                 alerts += 1
                 reasons[result.reason] += 1
-                days[str(result.to_dict()["ts"])[:10]] += 1
+                days["no time" if result.time is None else iso(result.time)[:10]] += 1
         typer.echo(f"{total:,} results, {alerts:,} alerts")
         for reason, count in reasons.most_common():
             typer.echo(f"  {count:>7,}  {reason}: {_WORDS[reason]}")
@@ -227,14 +229,16 @@ def _scored(model: Path, sources: list[str] | None) -> "Iterator[LogResult]":
 
 
 def _sentence(result: "LogResult") -> str:
-    record = result.to_dict()
+    from tsmamba.logs.result import iso
+
     parts = sorted(result.parts.items(), key=lambda part: -part[1])
     shares = ", ".join(f"{name} {value:.2f}" for name, value in parts if value >= 0.01)
     place = f"{result.source}:{result.line_no}"
     score = "warm-up" if result.score is None else f"{result.score:.2f}"
     what = result.message or result.template
+    when = "-" if result.time is None else iso(result.time)
     return (
-        f"{record['ts'] or '-'}  {place}  {result.stream}\n"
+        f"{when}  {place}  {result.stream}\n"
         f"  {what}\n"
         f"  score {score}, {_WORDS[result.reason]} ({shares})"
     )

@@ -1,5 +1,6 @@
 """Runs of alerts: what a person is told once."""
 
+import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -38,14 +39,15 @@ class LogEpisode:
     message: str
     template: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the record that the command writes; JSON can hold it."""
-        return {
+    def to_json(self) -> str:
+        """Return the record that the command writes."""
+        record = {
             **asdict(self),
             "start": None if self.start is None else iso(self.start),
             "end": None if self.end is None else iso(self.end),
-            "peak": float(f"{self.peak:.4g}"),
+            "peak": round(self.peak, 4),
         }
+        return json.dumps(record, separators=(",", ":"))
 
 
 class Episodes:

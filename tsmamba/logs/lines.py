@@ -17,6 +17,8 @@ KINDS = ("sequence", "value", "level", "gap", "rate", "silence")
 _ORDER = 4
 # The last quarter of the training log sets the thresholds.
 _CALIBRATION = 0.25
+# Smaller parts of a threshold are left out.
+_LEAST = 0.005
 # Lines overdue that are told at once.
 _TOLD = 8
 
@@ -59,7 +61,7 @@ class LineScore(NamedTuple):
     def parts(self) -> dict[str, float]:
         """Every cost in units of its threshold."""
         pairs = zip(KINDS, self.costs, self.thresholds, strict=True)
-        return {kind: cost / threshold for kind, cost, threshold in pairs if cost > 0.0}
+        return {kind: cost / limit for kind, cost, limit in pairs if cost > _LEAST * limit}
 
 
 class LineModel:
@@ -210,11 +212,8 @@ class LineModel:
         template, stream, source, time, severity, numbers = event
         place = (source, stream)
         before, last = self._streams.pop(place, ((START,), None))
-        rarity = self.templates.cost(template) + self.severities.cost(severity or "")
-        order = self.sequence.cost(before, template)
-        self.templates.add((template,))
-        self.severities.add((severity or "",))
-        self.sequence.add(before, template)
+        rarity = self.templates.step(template) + self.severities.step(severity or "")
+        order = self.sequence.step(before, template)
         tail = level = gap = rate = beat = 0.0
         if numbers:
             tail, level = self.values.score(template, numbers)

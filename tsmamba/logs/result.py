@@ -1,8 +1,10 @@
 """What is said about a line or a session, and how it is written."""
 
+import json
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Literal
 
 __all__ = ["SCHEMA_VERSION", "LogResult", "Status"]
 
@@ -11,8 +13,8 @@ SCHEMA_VERSION = 1
 
 Status = Literal["ok", "warmup"]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DIGITS = 4
+_quoted = json.encoder.encode_basestring_ascii
+_SECOND = 10**9
 
 
 @dataclass(slots=True)
@@ -77,28 +79,28 @@ class LogResult:
         """Whether it alerts."""
         return self.score is not None and self.score > 1.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the record that the command writes; JSON can hold it."""
-        return {
-            "ts": None if self.time is None else iso(self.time),
-            "source": self.source,
-            "stream": self.stream,
-            "line_no": self.line_no,
-            "severity": self.severity,
-            "message": self.message,
-            "template_id": self.template_id,
-            "template": self.template,
-            "score": _short(self.score),
-            "p_value": _short(self.p_value),
-            "threshold": 1.0,
-            "is_anomaly": self.is_anomaly,
-            "status": self.status,
-            "reason": self.reason,
-            "contrib": {name: _short(value) for name, value in self.parts.items()},
-            "episode_id": self.episode_id,
-            "event_id": self.event_id,
-            "schema_version": SCHEMA_VERSION,
-        }
+    def to_json(self) -> str:
+        """Return the record that the command writes.
+
+        Put together by hand: the encoder of the standard library takes four times as long, which
+        is a fifth of all that is done for a line.
+        """
+        score, p_value = self.score, self.p_value
+        parts = ",".join([f'"{name}":{value:.4f}' for name, value in self.parts.items()])
+        return (
+            f'{{"ts":{"null" if self.time is None else _quoted(iso(self.time))}'
+            f',"source":{_quoted(self.source)},"stream":{_quoted(self.stream)}'
+            f',"line_no":{self.line_no}'
+            f',"severity":{"null" if self.severity is None else _quoted(self.severity)}'
+            f',"message":{_quoted(self.message)}'
+            f',"template_id":{self.template_id},"template":{_quoted(self.template)}'
+            f',"score":{"null" if score is None else f"{score:.4f}"}'
+            f',"p_value":{"null" if p_value is None else f"{p_value:.4g}"}'
+            f',"threshold":1.0,"is_anomaly":{"true" if self.is_anomaly else "false"}'
+            f',"status":"{self.status}","reason":"{self.reason}","contrib":{{{parts}}}'
+            f',"episode_id":{"null" if self.episode_id is None else _quoted(self.episode_id)}'
+            f',"event_id":{_quoted(self.event_id)},"schema_version":{SCHEMA_VERSION}}}'
+        )
 
 
 def iso(time: int) -> str:
@@ -109,12 +111,14 @@ def iso(time: int) -> str:
     >>> iso(1_700_000_000_123_456_789)
     '2023-11-14T22:13:20.123456Z'
     """
+    second, rest = divmod(time, _SECOND)
+    return f"{_second(second)}.{rest // 1_000:06d}Z"
+
+
+@lru_cache(1_024)
+def _second(second: int) -> str:
     try:
-        stamp = _EPOCH + timedelta(microseconds=time // 1_000)
-    except OverflowError:
-        return f"{time // 10**9}"
-    return stamp.isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def _short(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.{_DIGITS}g}")
+        stamp = datetime.fromtimestamp(second, UTC)
+    except (OverflowError, OSError, ValueError):
+        return str(second)
+    return stamp.strftime("%Y-%m-%dT%H:%M:%S")

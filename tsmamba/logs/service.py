@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event
@@ -119,16 +119,14 @@ class Scorer:
 
     def _write(self, results: list[LogResult]) -> None:
         episodes = self.stream.drain_episodes()
-        records: Iterable[dict[str, Any]]
         if self._only == "episodes":
-            records = (episode.to_dict() for episode in episodes)
+            records = [episode.to_json() for episode in episodes]
         elif self._only == "alerts":
-            records = (result.to_dict() for result in results if result.is_anomaly)
+            records = [result.to_json() for result in results if result.is_anomaly]
         else:
-            records = (result.to_dict() for result in results)
-        text = "".join([json.dumps(record, separators=(",", ":")) + "\n" for record in records])
-        if text:
-            self._out.write(text.encode())
+            records = [result.to_json() for result in results]
+        if records:
+            self._out.write("".join([f"{record}\n" for record in records]).encode())
             self._out.flush()
         counters, stream = self.counters, self.stream
         counters.results += len(results)

@@ -69,9 +69,12 @@ class LogSettings:
 
     def stream_of(self, record: LogRecord) -> str:
         """Name of the stream that a record belongs to."""
-        if not self.stream_by:
+        names = self.stream_by
+        if not names:
             return ""
-        return ",".join(record.fields.get(name, "") for name in self.stream_by)
+        if len(names) == 1:
+            return record.fields.get(names[0], "")
+        return ",".join([record.fields.get(name, "") for name in names])
 
     def parser(self, reference: int | None = None) -> LineParser:
         """Build a parser of the lines of one source."""

@@ -44,6 +44,16 @@ class Frequencies:
         get = self.counts.get
         return math.log((self.total + 1.0) / (min(get(key, 0.0) for key in keys) + _UNSEEN))
 
+    def step(self, key: Key) -> float:
+        """Cost of a key, which is one observation and is taken in."""
+        count = self.counts.get(key, 0.0)
+        cost = math.log((self.total + 1.0) / (count + _UNSEEN))
+        self.counts[key] = count + 1.0
+        self.total += 1.0
+        if self.total >= self.horizon:
+            self._fade()
+        return cost
+
     def add(self, keys: Iterable[Key]) -> None:
         """Take in one observation."""
         counts = self.counts

@@ -75,6 +75,32 @@ class NGram:
         if len(table) > self.max_contexts:
             self._fade()
 
+    def step(self, before: tuple[int, ...], template: int) -> float:
+        """Cost of a template after the templates before it, which is counted."""
+        table, totals = self.table, self.totals
+        p = 1.0 / (len(table.get((), ())) + 1)
+        known = True
+        for start in range(len(before), max(len(before) - self.order, -1), -1):
+            context = before[start:]
+            counts = table.get(context)
+            if not counts:
+                known = False
+                table[context] = {template: 1.0}
+                totals[context] = 1.0
+                continue
+            count = counts.get(template, 0.0)
+            if known:
+                total = totals[context]
+                p *= _DISCOUNT * len(counts)
+                if count:
+                    p += count - _DISCOUNT
+                p /= total
+            counts[template] = count + 1.0
+            totals[context] += 1.0
+        if len(table) > self.max_contexts:
+            self._fade()
+        return -math.log(p)
+
     def costs(self, sequence: list[int]) -> list[float]:
         """Cost of each template of a whole session, and of its end."""
         marked = (START, *sequence, STOP)

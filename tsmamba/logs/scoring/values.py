@@ -20,6 +20,7 @@ _PER_BIN = 1.0
 # Level of the recent values and of all values: means that forget with these rates.
 _FAST = 1.0 / 64.0
 _SLOW = 1.0 / 4_096.0
+_FAST_PLAIN, _SLOW_PLAIN = 64, 4_096
 # Values before the level is judged.
 _LEVEL_WARMUP = 256
 # Two logarithms of values are alike within this, however steady the slot was.
@@ -39,11 +40,28 @@ class _Slot:
         self.mean = 0.0
         self.variance = 0.0
 
-    def tail(self, x: float) -> float:
-        """Cost of a value: minus the logarithm of the smaller tail, doubled."""
-        if self.seen < _WARMUP:
-            return 0.0
-        index = _bin(x)
+    def step(self, x: float) -> tuple[float, float]:
+        """Cost of a value and of the level before it; takes the value in."""
+        index = min(max(int(x * _PER_E) + _ZERO, 0), _BINS - 1)
+        tail = 0.0 if self.seen < _WARMUP else self._tail(index)
+        level = 0.0 if self.seen < _LEVEL_WARMUP else self._level()
+        self.counts[index] += 1.0
+        self.total += 1.0
+        if self.total >= _CAP:
+            self.counts = [count / 2.0 for count in self.counts]
+            self.total /= 2.0
+        self.seen += 1
+        # Plain means at first, so that the first value does not stay.
+        slow = _SLOW if self.seen > _SLOW_PLAIN else 1.0 / self.seen
+        fast = _FAST if self.seen > _FAST_PLAIN else 1.0 / self.seen
+        difference = x - self.mean
+        self.mean += slow * difference
+        self.variance += slow * (difference * (x - self.mean) - self.variance)
+        self.fast += fast * (x - self.fast)
+        return tail, level
+
+    def _tail(self, index: int) -> float:
+        """Cost of a bin: minus the logarithm of the smaller tail, doubled."""
         here = self.counts[index]
         # Counts are halves of whole numbers: sums and differences of them are exact.
         below = sum(self.counts[:index]) + here
@@ -52,26 +70,10 @@ class _Slot:
         cost = math.log((self.total + 1.0) / (2.0 * smaller + 1.0))
         return cost + _PER_BIN * self._beyond(index) if smaller == 0.0 else cost
 
-    def level(self) -> float:
+    def _level(self) -> float:
         """Cost of the distance between the recent level and the level of all values."""
-        if self.seen < _LEVEL_WARMUP:
-            return 0.0
         spread = math.sqrt(self.variance * _FAST / (2.0 - _FAST)) + _LEAST_SPREAD
         return 0.5 * ((self.fast - self.mean) / spread) ** 2
-
-    def add(self, x: float) -> None:
-        self.counts[_bin(x)] += 1.0
-        self.total += 1.0
-        if self.total >= _CAP:
-            self.counts = [count / 2.0 for count in self.counts]
-            self.total /= 2.0
-        # Plain means at first, so that the first value does not stay.
-        self.seen += 1
-        slow = max(_SLOW, 1.0 / self.seen)
-        difference = x - self.mean
-        self.mean += slow * difference
-        self.variance += slow * (difference * (x - self.mean) - self.variance)
-        self.fast += max(_FAST, 1.0 / self.seen) * (x - self.fast)
 
     def _beyond(self, index: int) -> int:
         """Bins between a value and the nearest that was seen."""
@@ -113,9 +115,9 @@ class ValueTails:
                 continue
             slot = self._slot(template, place)
             x = math.copysign(math.log1p(abs(number)), number)
-            tail = max(tail, slot.tail(x))
-            level = max(level, slot.level())
-            slot.add(x)
+            far, moved = slot.step(x)
+            tail = max(tail, far)
+            level = max(level, moved)
         return tail, level
 
     def rename(self, old: int, new: int) -> None:
@@ -152,7 +154,3 @@ class ValueTails:
                 del self._slots[next(iter(self._slots))]
         self._slots[key] = slot
         return slot
-
-
-def _bin(x: float) -> int:
-    return min(max(int(x * _PER_E) + _ZERO, 0), _BINS - 1)
