@@ -33,8 +33,8 @@ print(f"VUS-PR    {vus_pr(labels[N_TRAIN:], scores[N_TRAIN:], window):.2f}")
 # %% Live, a row is known by what came before it; half a period of patience makes it surer.
 for delay in (0, "p/2"):
     live = MambaDetector(mode="streaming", delay=delay).fit(taxi.head(N_TRAIN))
-    stream = live.stream().seed(taxi["y"].head(N_TRAIN), taxi["ds"].head(N_TRAIN).to_list())
-    results = stream.score_many(taxi["y"].tail(-N_TRAIN), taxi["ds"].tail(-N_TRAIN).to_list())
+    stream = live.stream().seed(taxi.head(N_TRAIN))
+    results = stream.score_many(taxi.tail(-N_TRAIN))
     alerts = [result.is_anomaly for result in results]
     late = detection_delay(labels[N_TRAIN:], alerts)
     print(

@@ -312,7 +312,7 @@ def save_figure(figure: Any, path: Path) -> None:
     Raises
     ------
     ParameterError
-        If matplotlib knows no such format.
+        If matplotlib knows no such format, or there is no such folder.
     """
     formats = figure.canvas.get_supported_filetypes()
     if path.suffix.lower().removeprefix(".") not in formats:
@@ -320,4 +320,6 @@ def save_figure(figure: Any, path: Path) -> None:
             f"cannot draw to {path}: the name must end with one of "
             f"{', '.join('.' + name for name in sorted(formats))}"
         )
+    if not path.parent.is_dir():
+        raise ParameterError(f"cannot draw to {path}: there is no folder {path.parent}; make it")
     figure.savefig(path)

@@ -45,7 +45,7 @@ def score_offline(model: DetectorModel, values: np.ndarray) -> Batch:
     Returns
     -------
     Batch
-        With a score for every row.
+        With a score for every row that is not far inside a gap.
     """
     parts = model.offline_contributions(values)
     raw = parts.sum(axis=1)

@@ -7,6 +7,7 @@ import torch
 
 from tsmamba.anomaly.autoregression import Autoregression
 from tsmamba.anomaly.fusion import Standard
+from tsmamba.anomaly.gaps import sparse
 from tsmamba.anomaly.memory import PatchMemory
 from tsmamba.anomaly.plan import Block, Plan
 from tsmamba_kernels import PatchIndex
@@ -23,7 +24,7 @@ class CausalState:
     Parameters
     ----------
     history : ndarray of shape (n_rows, n_channels)
-        The last rows, as many as the widest patch or the autoregression needs.
+        The last rows, as many as the widest patch, the autoregression or a gap needs.
     recent : ndarray of shape (n_rows, n_blocks, n_channels)
         The last scores of the blocks, as many as are averaged.
     """
@@ -65,7 +66,14 @@ class CausalScorer:
         self._indices = [] if memory is None else [_index(memory, b) for b in plan.streaming]
         spans = [plan.span(width) for width in (*widths, 1)]
         self.past = max(*widths, 1, autoregression.order + 1) - 1
+        self._kept = max(self.past, plan.repeat)
         self._ring = max(oldest for oldest, _ in spans)
+        # Rows under the patches that are averaged.
+        self._stretches = [
+            (oldest + width - 1, newest)
+            for width, (oldest, newest) in zip(widths, spans, strict=False)
+        ]
+        self.reach = max([plan.delay, *(oldest for oldest, _ in self._stretches)])
         # Of the last scores of each block, the newest one at the end.
         self._weights = np.zeros((len(spans), self._ring + 1))
         for row, (oldest, newest) in zip(self._weights, spans, strict=True):
@@ -111,6 +119,24 @@ class CausalScorer:
         """Rows before the first score."""
         return self.past + self._ring
 
+    def sparse(self, absent: np.ndarray, n: int, usual: np.ndarray) -> np.ndarray:
+        """Tell where less than half of the usual values under some patch are there.
+
+        Parameters
+        ----------
+        absent : ndarray of shape (n_rows, n_channels), bool
+            Which values are missing, from `reach` rows before the first score on.
+        n : int
+            Number of scores, of the last rows.
+        usual : ndarray of shape (n_channels,)
+            Part of the rows that have a value.
+
+        Returns
+        -------
+        ndarray of shape (n, n_channels), bool
+        """
+        return sparse(absent, n, self._stretches, usual)
+
     def start(self) -> CausalState:
         """Return the state before the first row.
 
@@ -120,7 +146,7 @@ class CausalScorer:
         """
         channels = len(self.autoregression.intercept)
         return CausalState(
-            np.zeros((self.past, channels)), np.zeros((self._ring, len(self._weights), channels))
+            np.zeros((self._kept, channels)), np.zeros((self._ring, len(self._weights), channels))
         )
 
     def advance(self, states: list[CausalState], rows: np.ndarray) -> np.ndarray:

@@ -70,22 +70,32 @@ def check_rows(name: str, value: object, least: int) -> None:
         raise ParameterError(f"{name}={value!r}; pass a whole number of {least} or more")
 
 
-def check_delay(delay: object) -> None:
-    """Refuse a delay that is neither rows nor a part of a period.
+def check_delay(delay: object, preset: str) -> None:
+    """Refuse a delay that is neither rows nor a part of a patch, or of no use.
 
     Parameters
     ----------
     delay : object
         What was given.
+    preset : str
+        The preset beside it.
 
     Raises
     ------
     ParameterError
     """
-    if isinstance(delay, str):
-        check_choice("delay", delay, tuple(DELAYS))
-    else:
-        check_rows("delay", delay, 0)
+    is_part = isinstance(delay, str) and delay in DELAYS
+    is_count = isinstance(delay, int | np.integer) and not isinstance(delay, bool) and delay >= 0
+    if not (is_part or is_count):
+        raise ParameterError(
+            f"delay={delay!r}; pass a whole number of rows, 0 or more, or one of "
+            f"{', '.join(map(repr, DELAYS))}"
+        )
+    if preset == "tiny" and delay != 0:
+        raise ParameterError(
+            f'delay={delay!r} with preset="tiny", which judges each row by itself and at once; '
+            'leave delay at 0, or pass preset="auto"'
+        )
 
 
 def check_memory(size: object) -> None:

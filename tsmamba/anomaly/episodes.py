@@ -13,6 +13,7 @@ from tsmamba.anomaly.calibration.checks import check_count, check_number
 from tsmamba.errors import ModelFileError, ParameterError
 
 Time = int | datetime
+_CLOSE_AT = 0.8
 _TIMES = ("start", "end", "peak_time")
 
 
@@ -23,10 +24,11 @@ class EpisodeRule(BaseEstimator):
     ----------
     open_at : float > 0, default 1.0
         Score that opens an episode.
-    close_at : float in (0, open_at], default 0.8
+    close_at : float in (0, open_at], optional
         Score below which an episode comes to its end. A gap between the two keeps a score that
         trembles around the threshold from being many episodes. It must be above usual scores, or an
-        episode has no end.
+        episode has no end: by default 0.8 of ``open_at``, or half way up to it from the usual score
+        where a detector knows that and it is higher.
     min_duration : int >= 1, default 1
         Steps in a row at ``open_at`` or above that open an episode.
     cool_down : int >= 0, default 0
@@ -45,7 +47,7 @@ class EpisodeRule(BaseEstimator):
         self,
         *,
         open_at: float = 1.0,
-        close_at: float = 0.8,
+        close_at: float | None = None,
         min_duration: int = 1,
         cool_down: int = 0,
         n_channels: int = 3,
@@ -69,8 +71,8 @@ class EpisodeRule(BaseEstimator):
         >>> EpisodeRule(open_at=1.2).check()
         """
         check_number(self, "open_at", above=0)
-        check_number(self, "close_at", above=0)
-        if self.close_at > self.open_at:
+        check_number(self, "close_at", above=0, optional=True)
+        if self.close_at is not None and self.close_at > self.open_at:
             raise ParameterError(
                 f"EpisodeRule: close_at={self.close_at:g} above open_at={self.open_at:g}; pass a "
                 "close_at that is no greater"
@@ -78,6 +80,59 @@ class EpisodeRule(BaseEstimator):
         check_count(self, "min_duration", least=1)
         check_count(self, "cool_down", least=0)
         check_count(self, "n_channels", least=0)
+
+    def closing(self, usual: float = 0.0) -> float:
+        """Return the score below which an episode comes to its end.
+
+        Parameters
+        ----------
+        usual : float
+            Score of a usual row.
+
+        Returns
+        -------
+        float
+            ``close_at``, if it is set.
+
+        Examples
+        --------
+        >>> EpisodeRule().closing(), EpisodeRule().closing(usual=0.75)
+        (0.8, 0.875)
+        """
+        if self.close_at is not None:
+            return self.close_at
+        half_way = min(self.open_at, (usual + self.open_at) / 2)
+        return max(_CLOSE_AT * self.open_at, half_way)
+
+
+def rule_for(rule: object) -> EpisodeRule:
+    """Return the rule to use.
+
+    Parameters
+    ----------
+    rule : EpisodeRule or None
+        As given.
+
+    Returns
+    -------
+    EpisodeRule
+
+    Raises
+    ------
+    ParameterError
+        If it is none, or one of its settings is out of range.
+
+    Examples
+    --------
+    >>> rule_for(None)
+    EpisodeRule()
+    """
+    if rule is None:
+        return EpisodeRule()
+    if not isinstance(rule, EpisodeRule):
+        raise ParameterError(f"rule={rule!r}; pass an EpisodeRule or None")
+    rule.check()
+    return rule
 
 
 @dataclass(frozen=True)
@@ -181,8 +236,7 @@ class EpisodeTracker:
     """
 
     def __init__(self, rule: EpisodeRule | None = None, key: str | None = None) -> None:
-        self.rule = EpisodeRule() if rule is None else rule
-        self.rule.check()
+        self.rule = rule_for(rule)
         self.key = key
         self._run: _Run | None = None
 
@@ -224,7 +278,7 @@ class EpisodeTracker:
         time = index if t is None else t if isinstance(t, datetime) else int(t)
         if run is None or not run.is_open:
             return self._closed_step(score, time, index, contributions)
-        if score >= self.rule.close_at:
+        if score >= self.rule.closing():
             run.low = 0
             run.extend(score, time, index, contributions)
         else:

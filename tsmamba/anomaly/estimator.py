@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 import polars as pl
-from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,7 +22,7 @@ from tsmamba.anomaly.defaults import (
     check_rows,
     drift_for,
 )
-from tsmamba.anomaly.episodes import EpisodeRule, episode_frame, episodes_of
+from tsmamba.anomaly.episodes import EpisodeRule, episode_frame, episodes_of, rule_for
 from tsmamba.anomaly.model import DetectorModel
 from tsmamba.anomaly.pace import Pace
 from tsmamba.anomaly.plan import POINTWISE, Plan, plan_for
@@ -60,7 +60,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         gives the numbers of `stream`, which only looks back, beginning with an empty past.
     delay : int or {"p/4", "p/2", "p"}, default 0
         Of streams: rows to wait before a row is scored, as a number or as part of the width of a
-        patch, about a period. Later scores are better.
+        patch, about a period. Later scores are better. 0 with "tiny".
     contamination : "auto" or float in (0, 0.5], default "auto"
         Share of the rows of the fit that lie above the threshold; "auto" leaves it to
         `calibration`.
@@ -196,7 +196,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_rows,)
-            NaN where a row has no score, which happens in streaming mode only.
+            NaN where a row has no score, see `anomaly_score`.
 
         Raises
         ------
@@ -248,8 +248,9 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_rows,)
-            NaN where a row has no score: in streaming mode in warm-up, where all channels are
-            missing, and, with a delay, at the end. Thresholds that adapt do so from row to row.
+            NaN where a row has no score: where most of what is around it is missing, and in
+            streaming mode in warm-up, where all channels are missing, and, with a delay, at the
+            end. Thresholds that adapt do so from row to row.
         """
         return self._score(X).scores
 
@@ -299,6 +300,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
             Of the kind of `X`, polars for an array: columns id, start, end, peak_time, peak,
             n_steps and channels. Times are row numbers where `X` has none.
         """
+        rule = rule_for(rule)
         rows = self._rows(X)
         frame = self._episodes(rows, self._score_rows(rows), rule)
         return frame if rows.names is None else to_native(frame, frame_kind(X))
@@ -319,7 +321,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         """
         rows = self._rows(X)
         scored = self._score_rows(rows)
-        return plot_scores(rows, scored, self._episodes(rows, scored, None), path)
+        return plot_scores(rows, scored, self._episodes(rows, scored, EpisodeRule()), path)
 
     def stream(self, key: str | None = None, *, max_keys: int = 10_000) -> Stream:
         """Score rows as they come.
@@ -345,6 +347,8 @@ class MambaDetector(OutlierMixin, BaseEstimator):
             pace=self._pace,
             key=key,
             max_keys=max_keys,
+            time_col=self.time_col,
+            id_col=self.id_col,
         )
 
     def as_pyod(self) -> PyodDetector:
@@ -406,7 +410,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         """Refuse parameters that make no sense; return the calibration."""
         check_choice("preset", self.preset, PRESETS)
         check_choice("mode", self.mode, MODES)
-        check_delay(self.delay)
+        check_delay(self.delay, self.preset)
         check_memory(self.memory_size)
         if self.period is not None:
             check_rows("period", self.period, 1)
@@ -430,7 +434,9 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         # As everywhere in scikit-learn, another mode needs another fit.
         self._offline = self.mode == "offline"
         calibrator = model.offline_calibrator if self._offline else model.causal_calibrator
-        self.offset_ = -float(calibrator.copy().step(np.zeros(1))[0][0])
+        threshold = float(calibrator.copy().step(np.zeros(1))[0][0])
+        self.offset_ = -threshold
+        self._usual = calibrator.law.quantile(0.5) / threshold
 
     def _rows(self, X: Any) -> Rows:
         check_is_fitted(self)
@@ -452,12 +458,12 @@ class MambaDetector(OutlierMixin, BaseEstimator):
             return score_offline(self._model, values).at(places)
         return score_streaming(self._model, values, drift_for(self.drift)).at(places)
 
-    def _episodes(self, rows: Rows, scored: Batch, rule: EpisodeRule | None) -> pl.DataFrame:
+    def _episodes(self, rows: Rows, scored: Batch, rule: EpisodeRule) -> pl.DataFrame:
         names = rows.names or [str(i) for i in range(self.n_features_in_)]
         found = episodes_of(
             scored.scores,
             None if rows.times is None else rows.times.to_list(),
-            rule,
+            clone(rule).set_params(close_at=rule.closing(self._usual)),
             contributions=[dict(zip(names, row, strict=True)) for row in scored.contributions],
         )
         times = rows.times

@@ -92,3 +92,28 @@ def contributions(fused: np.ndarray) -> np.ndarray:
     out = np.zeros_like(fused)
     np.put_along_axis(out, top, np.take_along_axis(fused, top, -1) / _TOP_CHANNELS, -1)
     return out
+
+
+def shared(fused: np.ndarray, sparse: np.ndarray) -> np.ndarray:
+    """Share the score of a row among the channels that were there.
+
+    Parameters
+    ----------
+    fused : ndarray of shape (..., n_channels)
+        Scores by channel.
+    sparse : ndarray of the same shape, bool
+        Where a channel has too few values to say anything.
+
+    Returns
+    -------
+    ndarray of the same shape
+        As `contributions`; NaN in rows where no channel says anything.
+
+    Examples
+    --------
+    >>> shared(np.ones((2, 2)), np.array([[True, False], [True, True]]))
+    array([[0. , 0.5],
+           [nan, nan]])
+    """
+    parts = contributions(np.where(sparse, 0.0, fused))
+    return np.where(sparse.all(axis=-1, keepdims=True), np.nan, parts)

@@ -11,9 +11,6 @@ from tsmamba.anomaly.windows import windows_of
 class PatchMemory:
     """Patches of a series and where they were.
 
-    Build one with `of`; `thinned`, `merged` and `forgetting` give new ones, so that a detector in
-    use is never changed under its streams.
-
     Parameters
     ----------
     patches : ndarray of shape (n_channels, n_patches, width), float32
@@ -37,7 +34,7 @@ class PatchMemory:
     size: int
 
     @classmethod
-    def of(cls, values: np.ndarray, width: int, size: int, offset: int = 0) -> "PatchMemory":
+    def of(cls, values: np.ndarray, width: int, size: int) -> "PatchMemory":
         """Take evenly spaced patches of a series.
 
         Parameters
@@ -48,8 +45,6 @@ class PatchMemory:
             Rows of a patch.
         size : int
             Most patches to take.
-        offset : int, default 0
-            Row at which the series starts.
 
         Returns
         -------
@@ -58,7 +53,7 @@ class PatchMemory:
         starts = evenly(len(values) - width + 1, size)
         # In the order of a file, so that sums over a loaded one are the same bit for bit.
         patches = windows_of(values, width)[:, starts].astype(np.float32, order="C")
-        return cls(patches, starts + width - 1 + offset, size)
+        return cls(patches, starts + width - 1, size)
 
     @property
     def width(self) -> int:
@@ -81,56 +76,6 @@ class PatchMemory:
         ndarray of shape (n_channels, n_patches, width)
         """
         return self.patches[..., self.width - width :]
-
-    def thinned(self, size: int) -> "PatchMemory":
-        """Keep a number of patches, evenly spaced.
-
-        Parameters
-        ----------
-        size : int
-            How many; also the bound from now on.
-
-        Returns
-        -------
-        PatchMemory
-        """
-        kept = evenly(len(self), size)
-        return PatchMemory(self.patches[:, kept], self.ends[kept], size)
-
-    def merged(self, other: "PatchMemory") -> "PatchMemory":
-        """Join two notebooks; each keeps a share that fits its number of patches.
-
-        Parameters
-        ----------
-        other : PatchMemory
-            Of the same channels and width, from later rows.
-
-        Returns
-        -------
-        PatchMemory
-            Within the bound of this one.
-        """
-        both = PatchMemory(
-            np.concatenate([self.patches, other.patches], axis=1),
-            np.concatenate([self.ends, other.ends]),
-            self.size,
-        )
-        return both if len(both) <= self.size else both.thinned(self.size)
-
-    def forgetting(self, before: int) -> "PatchMemory":
-        """Drop the patches that ended before a row.
-
-        Parameters
-        ----------
-        before : int
-            Row number; the newest patch always stays.
-
-        Returns
-        -------
-        PatchMemory
-        """
-        kept = self.ends >= min(before, self.ends[-1])
-        return PatchMemory(self.patches[:, kept], self.ends[kept], self.size)
 
 
 def evenly(n: int, size: int) -> np.ndarray:

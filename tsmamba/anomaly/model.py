@@ -11,7 +11,7 @@ from tsmamba.anomaly.autoregression import Autoregression
 from tsmamba.anomaly.calibration import Calibration
 from tsmamba.anomaly.calibration.calibrator import Calibrator
 from tsmamba.anomaly.causal import CausalScorer
-from tsmamba.anomaly.fusion import contributions
+from tsmamba.anomaly.fusion import shared
 from tsmamba.anomaly.memory import PatchMemory
 from tsmamba.anomaly.offline import OfflineScorer
 from tsmamba.anomaly.plan import Plan
@@ -80,7 +80,7 @@ class DetectorModel:
         -------
         DetectorModel
         """
-        standard = units.complete(values)
+        standard = units.complete(values, plan.repeat)
         memory = None
         if plan.offline:
             memory = PatchMemory.of(standard, plan.patch, memory_size)
@@ -88,12 +88,17 @@ class DetectorModel:
         offline = OfflineScorer.of(standard, plan, memory, regression)
         causal, causal_fused = CausalScorer.of(standard, plan, memory, regression)
         offline_fused = offline.score(standard, len(standard))
+        absent = np.isnan(values)
+        scored = (
+            (offline_fused, offline.sparse(absent, units.known)),
+            (causal_fused, causal.sparse(absent, len(causal_fused), units.known)),
+        )
         fits = [
             calibration.fit(
-                np.maximum(contributions(fused).sum(axis=1), _LEAST_SCORE),
+                np.maximum(shared(fused, gone).sum(axis=1), _LEAST_SCORE),
                 steps_per_day=steps_per_day,
             )
-            for fused in (offline_fused, causal_fused)
+            for fused, gone in scored
         ]
         return cls(units, offline, causal, fits[0], fits[1], len(values), _fingerprint(values))
 
@@ -104,6 +109,7 @@ class DetectorModel:
         for array in (
             self.units.mean,
             self.units.scale,
+            self.units.known,
             *self.causal.arrays(),
             *self.causal_calibrator.state().values(),
         ):
@@ -121,12 +127,13 @@ class DetectorModel:
         Returns
         -------
         ndarray of shape (n_rows, n_channels)
-            Parts of the raw score of each row.
+            Parts of the raw score of each row; NaN where it has none.
         """
         known = len(values) >= self.n_fitted
         known = known and _fingerprint(values[: self.n_fitted]) == self.fingerprint
-        fused = self.offline.score(self.units.complete(values), self.n_fitted if known else 0)
-        return contributions(fused)
+        standard = self.units.complete(values, self.offline.plan.repeat)
+        fused = self.offline.score(standard, self.n_fitted if known else 0)
+        return shared(fused, self.offline.sparse(np.isnan(values), self.units.known))
 
 
 def _fingerprint(values: np.ndarray) -> str:

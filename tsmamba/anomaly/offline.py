@@ -7,6 +7,7 @@ import torch
 
 from tsmamba.anomaly.autoregression import Autoregression
 from tsmamba.anomaly.fusion import Standard
+from tsmamba.anomaly.gaps import LEAST_PART
 from tsmamba.anomaly.memory import PatchMemory, evenly
 from tsmamba.anomaly.plan import Block, Plan
 from tsmamba.anomaly.windows import windows_of
@@ -77,6 +78,22 @@ class OfflineScorer:
         # Of the same rows, but compared with patches of the whole series.
         standard = Standard.of(blocks[:n_seen]) if n_seen else self.standard
         return standard.fuse(blocks)
+
+    def sparse(self, absent: np.ndarray, usual: np.ndarray) -> np.ndarray:
+        """Tell where less than half of the usual values of a patch around a row are there.
+
+        Parameters
+        ----------
+        absent : ndarray of shape (n_rows, n_channels), bool
+            Which values are missing.
+        usual : ndarray of shape (n_channels,)
+            Part of the rows that have a value.
+
+        Returns
+        -------
+        ndarray of the same shape, bool
+        """
+        return _centred_mean(~absent, self.plan.width) < LEAST_PART * usual
 
 
 def _blocks(

@@ -7,6 +7,11 @@ import numpy as np
 _DAY = 86_400_000_000  # in microseconds
 # Longer than anything a score depends on: one wrong stamp must not fill the memory.
 _LONGEST_GAP = 4_096
+# In steps. Stamps that jitter may lie farther apart than this with nothing between them; where the
+# clock runs says whether there is.
+_LEAST_GAP = 1.5
+# Part of what a stamp is late by that counts as the clock itself being late.
+_GAIN = 0.25
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,42 @@ class Pace:
         """Rows a day, where times are stamps."""
         return _DAY / self.step if self.stamps else None
 
+    def rows(
+        self, steps: np.ndarray, late: float = 0.0, most: int = _LONGEST_GAP
+    ) -> tuple[np.ndarray, float]:
+        """Tell how many rows each row is after the one before.
+
+        Stamps are held against a clock that ticks at the usual distance and slowly follows them,
+        so that neither jitter nor a distance that is slightly off makes a gap.
+
+        Parameters
+        ----------
+        steps : ndarray of int64
+            Time since the row before.
+        late : float in [-0.5, 0.5], default 0
+            Steps by which the first of these began behind the clock.
+        most : int
+            Longest gap to tell apart from longer ones.
+
+        Returns
+        -------
+        rows : ndarray of int64
+            From 1, where nothing is missing, to `most`.
+        late : float
+            For the next call.
+        """
+        gaps = steps / self.step
+        rounded = np.rint(gaps)
+        if late == 0.0 and (gaps == rounded).all() and (gaps >= 1).all():
+            return np.minimum(rounded, most).astype(np.int64), late
+        rows = np.ones(len(gaps), dtype=np.int64)
+        for i, gap in enumerate(gaps.tolist()):
+            passed = late + gap
+            n = max(1, round(passed)) if gap >= _LEAST_GAP else 1
+            late = (1 - _GAIN) * min(max(passed - n, -0.5), 0.5)
+            rows[i] = min(n, most)
+        return rows, late
+
     def places(self, times: np.ndarray) -> np.ndarray:
         """Give each row its number, with room for those that are missing.
 
@@ -67,5 +108,5 @@ class Pace:
         ndarray of int64
             From 0, strictly increasing.
         """
-        rows = np.clip(np.rint(np.diff(times) / self.step), 1, _LONGEST_GAP).astype(np.int64)
+        rows, _ = self.rows(np.diff(times))
         return np.concatenate([[0], np.cumsum(rows)])

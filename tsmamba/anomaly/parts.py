@@ -37,6 +37,7 @@ def to_parts(model: DetectorModel) -> tuple[dict[str, Any], Arrays]:
     arrays = {
         "mean": model.units.mean,
         "scale": model.units.scale,
+        "known": model.units.known,
         "coefficients": offline.autoregression.coefficients,
         "intercept": offline.autoregression.intercept,
         "offline_mean": offline.standard.mean,
@@ -91,7 +92,7 @@ def from_parts(
         for mode in ("offline", "causal")
     }
     return DetectorModel(
-        units=Units(arrays["mean"], arrays["scale"]),
+        units=Units(arrays["mean"], arrays["scale"], arrays["known"]),
         offline=OfflineScorer(plan, memory, regression, standards["offline"]),
         causal=CausalScorer(plan, memory, regression, standards["causal"]),
         offline_calibrator=calibration.restored(_under(_OFFLINE, arrays)),

@@ -61,6 +61,8 @@ class Plan:
         Rows that the autoregression looks back; 0 judges a row by itself.
     delay : int
         Rows that a stream waits before it scores a row.
+    repeat : int
+        Rows before a gap that it is filled from: the period, or 0 to carry the last value on.
     offline, streaming : tuple of Block
         Patches compared in either mode.
     """
@@ -69,6 +71,7 @@ class Plan:
     width: int
     order: int
     delay: int = 0
+    repeat: int = 0
     offline: tuple[Block, ...] = ()
     streaming: tuple[Block, ...] = ()
 
@@ -138,7 +141,17 @@ def plan_for(values: np.ndarray, delay: str | int = 0, period: int | None = None
     rows = int(width * DELAYS[delay]) if isinstance(delay, str) else int(delay)
     order = order_for(period, n, channels)
     streaming = _STREAMING + (_AVERAGED if rows else ())
-    return Plan(period, width, order, rows, blocks(_OFFLINE), blocks(streaming))
+    repeat = period if period <= width and _repeats(values, period) else 0
+    return Plan(period, width, order, rows, repeat, blocks(_OFFLINE), blocks(streaming))
+
+
+def _repeats(values: np.ndarray, period: int) -> bool:
+    """Tell whether a row is nearer to the one a period before than to one a quarter before."""
+
+    def distance(lag: int) -> float:
+        return float(np.abs(values[lag:] - values[:-lag]).mean())
+
+    return period < len(values) and distance(period) < distance(max(1, period // 4))
 
 
 POINTWISE = Plan(period=1, width=1, order=0)

@@ -19,14 +19,14 @@ class Result(NamedTuple):
     Attributes
     ----------
     score : float or None
-        1.0 is the alert threshold; None in warm-up and for a missing row.
+        1.0 is the alert threshold; None in warm-up and where the status is "missing".
     p_value : float or None
         Share of normal rows with such a score.
     is_anomaly : bool
         Whether the score reached 1.0.
     status : {"warmup", "ok", "missing", "drift"}
-        "warmup" until there are enough rows, "missing" where no channel has a value, "drift" at the
-        row after which a new level counts as normal.
+        "warmup" until there are enough rows, "missing" where no channel has a value, or too few
+        of those before, "drift" at the row after which a new level counts as normal.
     channel_contrib : ndarray of shape (n_channels,) or None
         Part of each channel; they add up to the score.
     t : int, datetime or None

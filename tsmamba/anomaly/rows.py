@@ -131,11 +131,17 @@ def read_row(x: Any, n_channels: int, names: Sequence[str] | None) -> np.ndarray
             )
         _refuse_other_columns(list(x), names)
         x = [x[name] for name in names]
-    row: np.ndarray = read_stream_rows([x], n_channels, names)[0]
+    row: np.ndarray = read_stream_rows([x], n_channels, names).values[0]
     return row
 
 
-def read_stream_rows(X: Any, n_channels: int, names: Sequence[str] | None) -> np.ndarray:
+def read_stream_rows(
+    X: Any,
+    n_channels: int,
+    names: Sequence[str] | None,
+    time_col: str = "ds",
+    id_col: str = "unique_id",
+) -> Rows:
     """Read rows of a stream.
 
     Parameters
@@ -146,33 +152,31 @@ def read_stream_rows(X: Any, n_channels: int, names: Sequence[str] | None) -> np
         As fitted.
     names : sequence of str or None
         Names of the channels.
+    time_col, id_col : str
+        Columns of a frame that hold times, and the id of its one series; they may be absent.
 
     Returns
     -------
-    ndarray of shape (n_rows, n_channels)
+    Rows
 
     Raises
     ------
     ParameterError, FrameError
         If they do not fit the channels, or hold text or infinity.
     """
-    if _is_frame(X):
-        values = read_rows(X, channels=names).values
-    else:
-        try:
-            values = np.asarray(X, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ParameterError("rows must be numbers, with NaN or None where missing") from None
+    rows = read_rows(X, time_col, id_col, names) if _is_frame(X) else Rows(_numbers(X, names))
+    values = rows.values
     if values.ndim == 1 and n_channels == 1:
         values = values[:, None]
     if values.ndim != 2 or values.shape[1] != n_channels:
         shape = " x ".join(str(n) for n in values.shape)
+        fitted = "1 channel" if n_channels == 1 else f"{n_channels} channels"
+        wanted = "1 number" if n_channels == 1 else f"{n_channels} numbers"
         raise ParameterError(
-            f"rows of shape {shape}, but the detector was fitted on {n_channels} channels; pass "
-            f"{n_channels} numbers a row"
+            f"rows of shape {shape}, but the detector was fitted on {fitted}; pass {wanted} a row"
         )
     _refuse_infinite(values, None)
-    return values
+    return Rows(values, rows.names, rows.times)
 
 
 def numbers(times: pl.Series) -> np.ndarray:
@@ -223,6 +227,34 @@ def filled(values: np.ndarray, before: np.ndarray) -> np.ndarray:
     return whole
 
 
+def repeated(values: np.ndarray, period: int) -> np.ndarray:
+    """Fill what is missing by what was there a period before, filled or not.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_channels)
+        NaN where missing.
+    period : int >= 1
+        Rows.
+
+    Returns
+    -------
+    ndarray of the same shape
+        NaN where a channel has no value that many rows before, nor any multiple of it.
+
+    Examples
+    --------
+    >>> repeated(np.array([[1.0], [2.0], [np.nan], [np.nan], [np.nan]]), 2).ravel()
+    array([1., 2., 1., 2., 1.])
+    """
+    out = values.copy()
+    for start in range(period, len(out), period):
+        rows = out[start : start + period]
+        before = out[start - period : start - period + len(rows)]
+        np.copyto(rows, before, where=np.isnan(rows))
+    return out
+
+
 def interpolated(values: np.ndarray) -> np.ndarray:
     """Draw a line over what is missing; the ends and empty channels stay level.
 
@@ -258,6 +290,33 @@ def _is_frame(X: Any) -> bool:
     if hasattr(X, "schema") and hasattr(X, "column_names"):  # pyarrow
         return True
     return hasattr(X, "columns") and all(isinstance(name, str) for name in X.columns)
+
+
+def _numbers(X: Any, names: Sequence[str] | None) -> np.ndarray:
+    """Turn rows into floats, but not text, of which numpy would read numbers."""
+    message = "rows must be numbers, with NaN or None where missing"
+    try:
+        values = np.asarray(X)
+    except ValueError:
+        raise ParameterError(message) from None
+    if values.dtype.kind in "biuf":
+        return values.astype(np.float64, copy=False)
+    values = np.asarray(X, dtype=object)
+    _refuse_text(values, names)
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError(message) from None
+
+
+def _refuse_text(values: np.ndarray, names: Sequence[str] | None) -> None:
+    for place, value in np.ndenumerate(values):
+        if isinstance(value, str | bytes):
+            i = place[1] if len(place) > 1 else 0
+            where = f"channel {i}" if names is None or i >= len(names) else f"column {names[i]!r}"
+            raise ParameterError(
+                f"{where} holds text, {value!r}; pass numbers, with NaN or None where missing"
+            )
 
 
 def _refuse_other_columns(names: list[str], channels: Sequence[str]) -> None:

@@ -5,12 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tsmamba.anomaly.answers import Answers
 from tsmamba.anomaly.calibration import Drift, Watch
 from tsmamba.anomaly.causal import CausalState
-from tsmamba.anomaly.fusion import contributions
+from tsmamba.anomaly.fusion import shared
 from tsmamba.anomaly.model import DetectorModel
 from tsmamba.anomaly.result import Time
-from tsmamba.anomaly.rows import filled
+from tsmamba.anomaly.rows import filled, repeated
 
 
 @dataclass
@@ -29,12 +30,14 @@ class StreamState:
         Missing rows since the last one that was there.
     since : int
         Rows since the start, or since a gap as long as a patch.
-    missing : ndarray of shape (delay,), bool
-        Whether the rows not yet scored are missing.
-    pending : list of int, datetime or None
-        Times of these rows.
+    absent : ndarray of shape (reach, n_channels), bool
+        Which values were missing in the last rows that the next score depends on.
+    answers : Answers
+        Results that the rows not yet scored are to have.
     t : int or datetime, optional
         Time of the newest row.
+    late : float
+        Steps that it is behind the clock of the series, see `Pace.rows`.
     """
 
     causal: CausalState
@@ -42,9 +45,10 @@ class StreamState:
     last: np.ndarray
     gone: int
     since: int
-    missing: np.ndarray
-    pending: list[Time | None]
+    absent: np.ndarray
+    answers: Answers
     t: Time | None = None
+    late: float = 0.0
 
     @classmethod
     def start(cls, model: DetectorModel, drift: Drift) -> "StreamState":
@@ -67,14 +71,16 @@ class StreamState:
             last=np.zeros(len(model.units.mean)),
             gone=0,
             since=0,
-            missing=np.zeros(model.causal.plan.delay, dtype=bool),
-            pending=[None] * model.causal.plan.delay,
+            absent=np.zeros((model.causal.reach, len(model.units.mean)), dtype=bool),
+            answers=Answers.start(model.causal.plan.delay),
         )
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays; the same after any number of rows."""
-        arrays = (self.causal.history, self.causal.recent, self.last, self.missing)
+        arrays = (
+            self.causal.history, self.causal.recent, self.last, self.absent, self.answers.given
+        )  # fmt: skip
         watch = self.watch.state().values()
         return sum(array.nbytes for array in arrays) + sum(part.nbytes for part in watch)
 
@@ -91,7 +97,8 @@ class Scored(NamedTuple):
     warm : ndarray of shape (n_rows,), bool
         False in warm-up.
     missing, drifted : ndarray of shape (n_rows,), bool
-        Rows that are missing, and rows after which a new level counts as normal.
+        Rows that are missing, themselves or with too much of what is around them, and rows after
+        which a new level counts as normal.
     """
 
     raw: np.ndarray
@@ -139,29 +146,43 @@ def advance(model: DetectorModel, states: list[StreamState], values: np.ndarray)
     absent = np.isnan(values)
     rows = model.units.apply(values)
     if absent.any():
-        rows = np.stack([filled(row, state.last) for row, state in zip(rows, states, strict=True)])
-    parts = contributions(model.causal.advance([state.causal for state in states], rows))
-    gone = absent.all(axis=-1)
+        repeat = model.causal.plan.repeat
+        rows = np.stack(
+            [_whole(one, state, repeat) for one, state in zip(rows, states, strict=True)]
+        )
+    fused = model.causal.advance([state.causal for state in states], rows)
     return [
-        _judge(model, state, row, part, missing)
-        for state, row, part, missing in zip(states, rows, parts, gone, strict=True)
+        _judge(model, state, row, one, gone)
+        for state, row, one, gone in zip(states, rows, fused, absent, strict=True)
     ]
+
+
+def _whole(rows: np.ndarray, state: StreamState, repeat: int) -> np.ndarray:
+    """Fill gaps from a period before, or with the last value."""
+    if not repeat:
+        return filled(rows, state.last)
+    past = state.causal.history[-repeat:]
+    return repeated(np.concatenate([past, rows]), repeat)[repeat:]
 
 
 def _judge(
     model: DetectorModel,
     state: StreamState,
     rows: np.ndarray,
-    parts: np.ndarray,
-    missing: np.ndarray,
+    fused: np.ndarray,
+    absent: np.ndarray,
 ) -> Scored:
-    """Turn the raw scores of one stream into calibrated ones."""
+    """Turn the scores by channel of one stream into calibrated ones."""
+    n = len(rows)
+    missing = np.asarray(absent.all(axis=-1))
     warm = _count(state, missing, model.causal.past) > model.causal.warm_up
     state.last = rows[-1].copy()
-    pending = np.concatenate([state.missing, missing])
-    scored = pending[: len(missing)]
-    state.missing = pending[len(missing) :].copy()
-    raw = np.where(warm & ~scored, parts.sum(axis=-1), np.nan)
+    absent = np.concatenate([state.absent, absent])
+    state.absent = absent[n:].copy()
+    newest = len(absent) - model.causal.plan.delay
+    gone = absent[newest - n : newest].all(axis=-1)
+    parts = shared(fused, model.causal.sparse(absent, n, model.units.known))
+    raw = np.where(warm & ~gone, parts.sum(axis=-1), np.nan)
     thresholds, p_values, drifted = state.watch.step(raw)
     return Scored(
         raw=raw,
@@ -170,7 +191,7 @@ def _judge(
         p_values=p_values,
         contributions=parts / thresholds[:, None],
         warm=warm,
-        missing=scored,
+        missing=gone | (warm & np.isnan(raw)),
         drifted=drifted,
     )
 

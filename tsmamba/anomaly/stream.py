@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from tsmamba.anomaly.calibration import Drift
 from tsmamba.anomaly.model import DetectorModel
 from tsmamba.anomaly.pace import Pace
-from tsmamba.anomaly.result import Result, Status, Time, number_of
-from tsmamba.anomaly.rows import read_row, read_stream_rows
-from tsmamba.anomaly.state import Scored, StreamState, advance, longest_gap
+from tsmamba.anomaly.result import Result, Time, number_of
+from tsmamba.anomaly.rows import Rows, read_row, read_stream_rows
+from tsmamba.anomaly.state import StreamState, advance, longest_gap
 from tsmamba.anomaly.stream_file import load_stream, save_stream
 from tsmamba.errors import ParameterError
 
@@ -38,6 +39,8 @@ class Stream:
         Series that rows without a key belong to.
     max_keys : int
         Series kept at most; the one not used for longest goes first.
+    time_col, id_col : str
+        Columns of frames that hold times, and the id of their one series.
     """
 
     def __init__(
@@ -49,6 +52,8 @@ class Stream:
         pace: Pace | None = None,
         key: str | None = None,
         max_keys: int = 10_000,
+        time_col: str = "ds",
+        id_col: str = "unique_id",
     ) -> None:
         self.key = key
         self.max_keys = max_keys
@@ -56,6 +61,8 @@ class Stream:
         self._drift = drift
         self._names = names
         self._pace = pace
+        self._time_col = time_col
+        self._id_col = id_col
         self._series: OrderedDict[str | None, StreamState] = OrderedDict()
 
     @property
@@ -83,7 +90,8 @@ class Stream:
         Returns
         -------
         Result
-            With a delay, that of an earlier row, whose time it gives.
+            With a delay, that of an earlier row, whose time it gives: the one that was given
+            `delay` calls before.
 
         Raises
         ------
@@ -112,7 +120,7 @@ class Stream:
         X : array-like of shape (n_rows, n_channels), (n_rows,) for one channel, or frame
             The rows; NaN where missing.
         t : sequence of int or datetime, optional
-            Their times, never decreasing.
+            Their times, never decreasing; those of the time column, if a frame has it.
         key : str, optional
             The series, if not that of the stream.
 
@@ -126,10 +134,10 @@ class Stream:
         ParameterError, FrameError
             As for `score_one`; no row is then scored.
         """
-        rows = read_stream_rows(X, len(self._model.units.mean), self._names)
-        if t is not None and len(t) != len(rows):
-            raise ParameterError(f"{len(t)} times for {len(rows)} rows; pass one time a row")
-        return self._run(key, rows, None if t is None else list(t)) if len(rows) else []
+        width = len(self._model.units.mean)
+        rows = read_stream_rows(X, width, self._names, self._time_col, self._id_col)
+        times = _times_of(rows, t)
+        return self._run(key, rows.values, times) if len(rows.values) else []
 
     def score_batch(self, rows: Mapping[str, Any], t: Time | None = None) -> dict[str, Result]:
         """Score the next row of many series at once, which costs far less than one by one.
@@ -169,18 +177,20 @@ class Stream:
         width = len(self._model.units.mean)
         values = {key: read_row(x, width, self._names) for key, x in rows.items()}
         series = {key: self._of(key) for key in values}
-        gaps = {key: self._gaps(each, None if t is None else [t]) for key, each in series.items()}
-        for key, each in series.items():
-            if gaps[key][0] > 1:
-                self._skip(each, int(gaps[key][0]) - 1)
-        together = np.stack(list(values.values()))[:, None]
-        scored = advance(self._model, list(series.values()), together)
-        out = {}
-        for (key, each), scores in zip(series.items(), scored, strict=True):
-            out[key] = self._results(key, each, scores, [t], np.zeros(1, dtype=int))[0]
-            each.t = t if t is not None else each.t
-            self._keep(key, each)
-        return out
+        times = None if t is None else [t]
+        clocks = {key: self._clock(each, times, 1) for key, each in series.items()}
+        gaps = {key: int(rows[0]) for key, (rows, _) in clocks.items()}
+        out: dict[str, Result] = {}
+        for gap in set(gaps.values()):
+            group = {key: each for key, each in series.items() if gaps[key] == gap}
+            grid = np.full((len(group), gap, width), np.nan)
+            grid[:, -1] = [values[key] for key in group]
+            given = np.arange(gap) == gap - 1
+            for key, each in group.items():
+                each.late = clocks[key][1]
+            results = self._advance(group, grid, given, times or [None])
+            out |= {key: one for key, (one,) in results.items()}
+        return {key: out[key] for key in rows}
 
     def seed(self, X: Any, t: Sequence[Time] | None = None, *, key: str | None = None) -> "Stream":
         """Take in rows that came before, so that there is no warm-up.
@@ -246,88 +256,70 @@ class Stream:
         while len(self._series) > self.max_keys:
             self._series.popitem(last=False)
 
-    def _gaps(self, series: StreamState, times: list[Time] | None) -> np.ndarray | list[int]:
-        """Return how many rows each row is after the one before, or refuse the times."""
+    def _clock(
+        self, series: StreamState, times: list[Time] | None, n: int
+    ) -> tuple[np.ndarray, float]:
+        """Return what `Pace.rows` says of `n` rows, or refuse their times."""
         if times is None:
-            return [1]
+            return np.ones(n, dtype=np.int64), series.late
         kind = times[0] if series.t is None else series.t
         stamps = isinstance(kind, datetime) if self._pace is None else self._pace.stamps
-        numbers = [number_of(t, stamps) for t in times]
-        first = numbers[0] if series.t is None else number_of(series.t, stamps)
-        steps = np.diff(np.array([first, *numbers], dtype=np.int64))
+        known = times if series.t is None else [series.t, *times]
+        steps = np.diff(np.array([number_of(t, stamps) for t in known], dtype=np.int64))
         if (steps < 0).any():
             row = int(np.argmax(steps < 0))
-            before = series.t if row == 0 else times[row - 1]
             raise ParameterError(
-                f"time goes backwards: {times[row]} after {before}; pass rows in the order of time"
+                f"time goes backwards: {known[row + 1]} after {known[row]}; pass rows in the order "
+                "of time"
             )
-        if self._pace is None and isinstance(times[0], datetime):
-            return np.ones(len(times), dtype=np.int64)
-        step = 1.0 if self._pace is None else self._pace.step
-        most = longest_gap(self._model) + 1
-        return np.clip(np.rint(steps / step), 1, most).astype(np.int64)
-
-    def _skip(self, series: StreamState, n: int) -> None:
-        """Let missing rows go by."""
-        missing = np.full((1, n, len(self._model.units.mean)), np.nan)
-        advance(self._model, [series], missing)
-        pending = [*series.pending, *[None] * n]
-        series.pending = pending[n:]
+        if self._pace is None and stamps:
+            return np.ones(n, dtype=np.int64), series.late
+        pace = self._pace or Pace(1.0, stamps=False)
+        rows, late = pace.rows(steps, series.late, longest_gap(self._model) + 1)
+        return np.concatenate([np.ones(n - len(rows), dtype=np.int64), rows]), late
 
     def _run(self, key: str | None, rows: np.ndarray, times: list[Time] | None) -> list[Result]:
         """Score rows of one series, with room for those that the times left out."""
         key = self.key if key is None else key
         series = self._of(key)
-        gaps = self._gaps(series, times)
-        places = np.arange(len(rows)) if times is None else np.cumsum(gaps) - 1
-        n = int(places[-1]) + 1
-        grid: np.ndarray = rows
-        moments: list[Time | None] = [None] * len(rows) if times is None else [*times]
-        if n > len(rows):
-            grid = np.full((n, rows.shape[1]), np.nan)
+        gaps, series.late = self._clock(series, times, len(rows))
+        places = np.cumsum(gaps) - 1
+        given = np.zeros(places[-1] + 1, dtype=bool)
+        given[places] = True
+        grid = rows
+        if not given.all():
+            grid = np.full((len(given), rows.shape[1]), np.nan)
             grid[places] = rows
-            moments = [None] * n
-            for place, t in zip(places, times or (), strict=True):
-                moments[place] = t
-        (scored,) = advance(self._model, [series], grid[None])
-        results = self._results(key, series, scored, moments, places)
-        series.t = times[-1] if times else series.t
-        self._keep(key, series)
-        return results
+        return self._advance({key: series}, grid[None], given, times or [None] * len(rows))[key]
 
-    def _results(
+    def _advance(
         self,
-        key: str | None,
-        series: StreamState,
-        scored: Scored,
-        times: Sequence[Time | None],
-        places: np.ndarray,
-    ) -> list[Result]:
-        """Put the scores of the rows at `places` into words; the times wait for their scores."""
-        pending = [*series.pending, *times]
-        series.pending = pending[len(times) :]
-        scores, p_values = scored.scores.tolist(), scored.p_values.tolist()
-        out = []
-        for i in places.tolist():
-            status = _status(scored, i)
-            known = status in ("ok", "drift")
-            out.append(
-                Result(
-                    score=scores[i] if known else None,
-                    p_value=p_values[i] if known else None,
-                    is_anomaly=known and scores[i] >= 1.0,
-                    status=status,
-                    channel_contrib=scored.contributions[i] if known else None,
-                    t=pending[i],
-                    key=key,
-                )
-            )
+        series: Mapping[Any, StreamState],
+        grid: np.ndarray,
+        given: np.ndarray,
+        times: list[Any],
+    ) -> dict[Any, list[Result]]:
+        """Move series past rows, of which some were given at these times, and answer those."""
+        scored = advance(self._model, list(series.values()), grid)
+        out = {}
+        for (key, each), scores in zip(series.items(), scored, strict=True):
+            out[key] = each.answers.take(key, scores, given, times)
+            each.t = each.t if times[-1] is None else times[-1]
+            self._keep(key, each)
         return out
 
 
-def _status(scored: Scored, i: int) -> Status:
-    if scored.missing[i]:
-        return "missing"
-    if not scored.warm[i]:
-        return "warmup"
-    return "drift" if scored.drifted[i] else "ok"
+def _times_of(rows: Rows, t: Sequence[Time] | None) -> list[Time] | None:
+    """Return the times of rows, from their frame or from beside it."""
+    n = len(rows.values)
+    if rows.times is None:
+        if t is not None and len(t) != n:
+            raise ParameterError(f"{len(t)} times for {n} rows; pass one time a row")
+        return None if t is None else list(t)
+    name = rows.times.name
+    if t is not None:
+        raise ParameterError(
+            f"t= beside a frame whose column {name!r} holds times; leave t out, or drop the column"
+        )
+    dates = rows.times.dtype == pl.Date
+    return (rows.times.cast(pl.Datetime("us")) if dates else rows.times).to_list()

@@ -3,14 +3,16 @@
 from collections import OrderedDict
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+from tsmamba.anomaly.answers import Answers
 from tsmamba.anomaly.calibration import Drift
 from tsmamba.anomaly.causal import CausalState
 from tsmamba.anomaly.model import DetectorModel
-from tsmamba.anomaly.result import Time
+from tsmamba.anomaly.result import Result, Time
 from tsmamba.anomaly.state import StreamState
 from tsmamba.errors import ModelFileError
 from tsmamba.persistence import load_model, save_model
@@ -41,7 +43,8 @@ def save_stream(
     settings = {
         "model": model.identity,
         "keys": list(series),
-        "pending": [[_plain(t) for t in state.pending] for state in series.values()],
+        "times": [[_plain(t) for t in state.answers.times] for state in series.values()],
+        "ready": [[_fields(one) for one in state.answers.ready] for state in series.values()],
         "t": [_plain(state.t) for state in series.values()],
     }
     save_model(path, _KIND, settings, tensors)
@@ -88,10 +91,14 @@ def load_stream(
                 if name.startswith(_WATCH)
             }
         )
-        state.last, state.missing = arrays["last"][i].copy(), arrays["missing"][i].copy()
+        state.last, state.absent = arrays["last"][i].copy(), arrays["absent"][i].copy()
         state.gone, state.since = (int(n) for n in arrays["counts"][i])
-        state.pending = [_time(t) for t in settings["pending"][i]]
-        state.t = _time(settings["t"][i])
+        state.answers = Answers(
+            arrays["given"][i].copy(),
+            [_time(t) for t in settings["times"][i]],
+            [_result(fields, key) for fields in settings["ready"][i]],
+        )
+        state.t, state.late = _time(settings["t"][i]), float(arrays["late"][i, 0])
         out[key] = state
     return out
 
@@ -101,10 +108,33 @@ def _arrays(state: StreamState) -> dict[str, np.ndarray]:
         "history": state.causal.history,
         "recent": state.causal.recent,
         "last": state.last,
-        "missing": state.missing,
+        "absent": state.absent,
+        "given": state.answers.given,
         "counts": np.array([state.gone, state.since]),
+        "late": np.array([state.late]),
     }
     return own | {f"{_WATCH}{name}": part for name, part in state.watch.state().items()}
+
+
+def _fields(result: Result) -> dict[str, Any]:
+    parts = result.channel_contrib
+    return {
+        **result._asdict(),
+        "channel_contrib": None if parts is None else parts.tolist(),
+        "t": _plain(result.t),
+    }
+
+
+def _result(fields: dict[str, Any], key: str | None) -> Result:
+    parts = fields["channel_contrib"]
+    return Result(
+        **{
+            **fields,
+            "channel_contrib": None if parts is None else np.array(parts),
+            "t": _time(fields["t"]),
+            "key": key,
+        }
+    )
 
 
 def _plain(t: Time | None) -> int | str | None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tsmamba import __version__
-from tsmamba.cli import advise, bench, doctor, forecast, logs
+from tsmamba.cli import advise, bench, detect, doctor, forecast, logs
 
 __all__ = ["app", "main"]
 
@@ -18,6 +18,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(forecast.app)
+app.add_typer(detect.app)
 app.add_typer(advise.app)
 app.add_typer(doctor.app)
 app.add_typer(bench.app)
@@ -42,7 +43,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Forecast long time series on the machine you have."""
+    """Forecasts and anomalies of long time series, on the machine you have."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -115,11 +115,7 @@ def choose_columns(frame: pl.DataFrame, wanted: Wanted, path: Path) -> Chosen:
     >>> choose_columns(frame, Wanted(time_col="step"), Path("load.csv")).notes
     ["no column 'y' in load.csv: taking 'load' as the values"]
     """
-    for flag, name in wanted.flags:
-        if name not in frame.columns:
-            raise FrameError(
-                f"{path} has no column {name!r}, which {flag} names; {_listing(frame)}"
-            )
+    _require_named(frame, wanted, path)
     notes: list[str] = []
     time_col = wanted.time_col or _time(frame, path, notes)
     frame = _with_times(frame, time_col)
@@ -130,6 +126,92 @@ def choose_columns(frame: pl.DataFrame, wanted: Wanted, path: Path) -> Chosen:
     if len(target_col) < 2:
         target_col = target_col[0] if target_col else _target(rest, id_col, time_col, path, notes)
     return Chosen(frame, id_col, time_col, target_col, notes)
+
+
+@dataclass
+class Channels:
+    """Columns to look for anomalies in, and what has to be said about the choice.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        Nothing but these columns and the time, parsed.
+    time_col : str or None
+        None where rows are only numbered.
+    names : list of str
+        The channels.
+    notes : list of str
+        One line for each choice that the user did not make.
+
+    Examples
+    --------
+    >>> Channels(pl.DataFrame({"y": [1.0]}), None, ["y"]).notes
+    []
+    """
+
+    frame: pl.DataFrame
+    time_col: str | None
+    names: list[str]
+    notes: list[str] = field(default_factory=list)
+
+
+def choose_channels(
+    frame: pl.DataFrame, wanted: Wanted, path: Path, source: Path | None = None
+) -> Channels:
+    """Find the time and the channels: the named ones, or all columns of numbers.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        The table, of one series.
+    wanted : Wanted
+        What the user named.
+    path : Path
+        Where the table came from, for messages.
+    source : Path, optional
+        Of the names, where they are not the user's.
+
+    Returns
+    -------
+    Channels
+        The names, and notes on what was guessed or left out.
+
+    Raises
+    ------
+    FrameError
+        If a named column is absent, more than one can be the time, no column holds numbers, or
+        there are several series.
+
+    Examples
+    --------
+    >>> frame = pl.DataFrame({"heat": [5.0, 7.0], "state": ["on", "on"]})
+    >>> choose_channels(frame, Wanted(), Path("pump.csv")).notes
+    ['no time in pump.csv: rows are numbered from 0', "leaving out 'state', which is no number"]
+    """
+    _require_named(frame, wanted, path, source)
+    notes: list[str] = []
+    id_col = wanted.id_col or ID
+    if id_col in frame.columns:
+        _require_one_series(frame.get_column(id_col), path)
+    time_col = wanted.time_col
+    if time_col is None and (TIME in frame.columns or _temporal(frame)):
+        time_col = _time(frame, path, notes)
+    if time_col is None:
+        notes.append(f"no time in {path}: rows are numbered from 0")
+    else:
+        frame = _with_times(frame, time_col)
+    names = list(wanted.targets)
+    if not names:
+        rest = frame.drop({id_col, time_col or TIME}, strict=False)
+        names = [name for name, dtype in rest.schema.items() if dtype.is_numeric()]
+        others = [repr(name) for name in rest.columns if name not in names]
+        if others:
+            are = "which is no number" if len(others) == 1 else "which are no numbers"
+            notes.append(f"leaving out {', '.join(others)}, {are}")
+    if not names:
+        raise FrameError(f"{path} has no column of numbers to score; {_listing(frame)}")
+    kept = names if time_col is None else [time_col, *names]
+    return Channels(frame.select(kept), time_col, names, notes)
 
 
 def read_ahead(path: Path, chosen: Chosen) -> pl.DataFrame:
@@ -171,14 +253,35 @@ def read_ahead(path: Path, chosen: Chosen) -> pl.DataFrame:
     return _with_times(frame, chosen.time_col)
 
 
+def _require_named(
+    frame: pl.DataFrame, wanted: Wanted, path: Path, source: Path | None = None
+) -> None:
+    for flag, name in wanted.flags:
+        if name not in frame.columns:
+            why = f"which {flag} names" if source is None else f"which {source} has"
+            raise FrameError(f"{path} has no column {name!r}, {why}; {_listing(frame)}")
+
+
+def _require_one_series(ids: pl.Series, path: Path) -> None:
+    count = ids.n_unique()
+    if count > 1:
+        raise FrameError(
+            f"{path} holds {count} series in {ids.name!r}, and a detector reads one; give a table "
+            "of one series, or one with a column for each"
+        )
+
+
 def _with_times(frame: pl.DataFrame, time_col: str) -> pl.DataFrame:
     column = frame.get_column(time_col)
     return frame.with_columns(require_times(column)) if column.dtype == pl.String else frame
 
 
 def _time(frame: pl.DataFrame, path: Path, notes: list[str]) -> str:
-    temporal = [n for n, t in frame.schema.items() if isinstance(t, pl.Date | pl.Datetime)]
-    return _only(temporal, TIME, "the time", "--time-col", frame, path, notes)
+    return _only(_temporal(frame), TIME, "the time", "--time-col", frame, path, notes)
+
+
+def _temporal(frame: pl.DataFrame) -> list[str]:
+    return [n for n, t in frame.schema.items() if isinstance(t, pl.Date | pl.Datetime)]
 
 
 def _target(frame: pl.DataFrame, id_col: str, time_col: str, path: Path, notes: list[str]) -> str:

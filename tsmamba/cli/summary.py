@@ -1,4 +1,4 @@
-"""The head of a forecast and the facts about it, as small tables on the screen."""
+"""The head of an answer and the facts about it, as small tables on the screen."""
 
 import math
 from collections.abc import Sequence
@@ -15,20 +15,27 @@ _DIGITS = 5
 
 
 def show(
-    forecast: pl.DataFrame, keys: Sequence[str], facts: dict[str, str], *, on_stderr: bool
+    answer: pl.DataFrame,
+    keys: Sequence[str],
+    facts: dict[str, str],
+    *,
+    on_stderr: bool,
+    rows: int = _ROWS,
 ) -> None:
-    """Print the first rows of a forecast and what is known about it.
+    """Print the first rows of an answer, if it has any, and what is known about it.
 
     Parameters
     ----------
-    forecast : polars.DataFrame
-        The forecast.
+    answer : polars.DataFrame
+        A forecast, or the episodes that were found.
     keys : sequence of str
         Columns that name a row; the others hold numbers.
     facts : dict of str to str
         Printed one a line.
     on_stderr : bool
-        Whether stdout belongs to the forecast itself.
+        Whether stdout belongs to the answer itself.
+    rows : int, default 6
+        Most rows to print.
 
     Examples
     --------
@@ -41,7 +48,8 @@ def show(
     series  1
     """
     console = Console(stderr=on_stderr, highlight=False)
-    console.print(_head(forecast, keys))
+    if answer.height:
+        console.print(_head(answer, keys, rows))
     lines = Table.grid(padding=(0, 2))
     lines.add_column(style="bold", no_wrap=True)
     lines.add_column(overflow="fold")
@@ -50,10 +58,10 @@ def show(
     console.print(lines)
 
 
-def _head(forecast: pl.DataFrame, keys: Sequence[str]) -> Table:
-    left = forecast.height - min(_ROWS, forecast.height)
+def _head(answer: pl.DataFrame, keys: Sequence[str], rows: int) -> Table:
+    left = answer.height - min(rows, answer.height)
     table = Table(box=box.SIMPLE_HEAD, caption=f"and {left:,} more rows" if left else None)
-    head = forecast.head(_ROWS)
+    head = answer.head(rows)
     values = [name for name in head.columns if name not in keys]
     point = values[0] if values else ""
     for name in head.columns:

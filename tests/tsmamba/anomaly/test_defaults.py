@@ -11,9 +11,17 @@ from tsmamba.errors import ParameterError
     [
         ({"preset": "best"}, r"preset='best'; pass one of 'auto', 'tiny'"),
         ({"mode": "online"}, r"mode='online'; pass one of 'offline', 'streaming'"),
-        ({"delay": "p/3"}, r"delay='p/3'; pass one of 'p/4', 'p/2', 'p'"),
-        ({"delay": -1}, r"delay=-1; pass a whole number of 0 or more"),
+        (
+            {"delay": "p/3"},
+            r"delay='p/3'; pass a whole number of rows, 0 or more, or one of 'p/4', 'p/2', 'p'",
+        ),
+        ({"delay": -1}, r"delay=-1; pass a whole number of rows, 0"),
         ({"delay": 1.5}, r"delay=1.5; pass a whole number"),
+        ({"delay": True}, r"delay=True; pass a whole number"),
+        (
+            {"delay": "p/4", "preset": "tiny"},
+            r"delay='p/4' with preset=\"tiny\", .* leave delay at 0",
+        ),
         ({"period": 0}, r"period=0; pass a whole number of 1 or more"),
         ({"period": True}, r"period=True; pass a whole number"),
         ({"memory_size": 15}, r"memory_size=15; pass a whole number of 16 or more"),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
+from tsmamba import MambaDetector
 from tsmamba.anomaly.episodes import (
     Episode,
     EpisodeRule,
@@ -41,7 +42,7 @@ def by_definition(scores, rule):
         last = at + len(run) - 1
         while True:
             reach = range(last + 1, min(last + rule.cool_down + 2, len(present)))
-            high = [place for place in reach if scores[present[place]] >= rule.close_at]
+            high = [place for place in reach if scores[present[place]] >= rule.closing()]
             if not high:
                 break
             last = high[-1]
@@ -113,6 +114,33 @@ def test_alerts_inside_the_cool_down_are_one():
 
 def test_a_score_between_the_levels_keeps_open_and_does_not_open():
     assert spans(episodes_of([0.9, 1.0, 0.9, 0.8, 0.79, 0.9])) == [(1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "usual", "closing"),
+    [
+        ({}, 0.1, 0.8),
+        ({}, 0.7, 0.85),
+        ({}, 3.0, 1.0),
+        ({"open_at": 0.5}, 0.0, 0.4),
+        ({"close_at": 0.3}, 0.9, 0.3),
+    ],
+)
+def test_an_episode_closes_above_the_usual_score(settings, usual, closing):
+    assert EpisodeRule(**settings).closing(usual) == pytest.approx(closing)
+
+
+def test_a_detector_closes_above_its_usual_score(rng):
+    x = rng.normal(size=(2_000, 20))
+    x = np.cumsum(x, axis=0)[20:] - np.cumsum(x, axis=0)[:-20]  # sums of 20 rows
+    detector = MambaDetector("tiny", contamination=0.3).fit(x)
+    usual = np.median(detector.anomaly_score(x))
+    assert usual > 0.8
+    found = detector.episodes(x)
+    expected = detector.episodes(x, EpisodeRule(close_at=(1 + usual) / 2))
+    assert found["n_steps"].sum() == pytest.approx(expected["n_steps"].sum(), rel=0.01)
+    longer = detector.episodes(x, EpisodeRule(close_at=0.8))
+    assert found["n_steps"].sum() < 0.9 * longer["n_steps"].sum()
 
 
 def test_channels_are_those_that_gave_most_over_the_episode():
@@ -189,6 +217,14 @@ def test_a_frame_has_one_row_an_episode():
 def test_settings_out_of_range_are_refused(settings, message):
     with pytest.raises(ParameterError, match=message):
         EpisodeTracker(EpisodeRule(**settings))
+
+
+def test_what_is_no_rule_is_refused(tiny):
+    message = "rule='5'; pass an EpisodeRule or None"
+    with pytest.raises(ParameterError, match=message):
+        EpisodeTracker("5")
+    with pytest.raises(ParameterError, match=message):
+        tiny.episodes([[0, 0]], "5")
 
 
 @pytest.mark.parametrize("name", ["times", "contributions"])

@@ -16,10 +16,35 @@ def test_rows_left_out_keep_their_places():
 
 
 def test_jitter_and_equal_times_give_no_two_rows_one_place(rng):
-    times = np.sort(1_000 * np.arange(50) + rng.integers(-200, 200, 50))
-    np.testing.assert_array_equal(Pace.of(times, stamps=True).places(times), np.arange(50))
+    times = np.sort(1_000 * np.arange(900) + rng.integers(-300, 300, 900))
+    assert np.diff(times).max() > 1_500
+    np.testing.assert_array_equal(Pace.of(times, stamps=True).places(times), np.arange(900))
     same = np.array([0, 10, 10, 20])
     assert (np.diff(Pace.of(same, stamps=False).places(same)) > 0).all()
+
+
+def test_a_step_that_is_slightly_off_makes_no_gap_however_long_the_series():
+    times = 1_004 * np.arange(5_000)
+    np.testing.assert_array_equal(Pace(1_000, stamps=True).places(times), np.arange(5_000))
+
+
+def test_a_gap_has_at_least_one_and_a_half_steps(rng):
+    pace = Pace(100, stamps=False)
+    steps = rng.integers(0, 150, 2_000)
+    assert (pace.rows(steps)[0] == 1).all()
+    assert (pace.rows(rng.integers(200, 900, 2_000))[0] > 1).all()
+
+
+def test_rows_in_parts_are_the_rows_in_one(rng):
+    pace, steps = Pace(100, stamps=False), rng.integers(0, 400, 300)
+    steps[:100] = 100  # counted without a clock
+    whole, late = pace.rows(steps)
+    parts, after = [], 0.0
+    for part in np.split(steps, [1, 40, 180]):
+        rows, after = pace.rows(part, after)
+        parts.append(rows)
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    assert after == late
 
 
 def test_only_stamps_know_days():

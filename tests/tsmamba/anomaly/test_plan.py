@@ -21,6 +21,13 @@ def test_a_known_period_is_taken_and_an_unknown_one_found(make_waves):
     assert plan_for(make_waves(2_000, 3)).period % 16 == 0
 
 
+def test_gaps_are_filled_from_a_period_before_where_a_series_repeats_itself(make_waves, rng):
+    assert plan_for(make_waves(2_000, 3), period=16).repeat == 16
+    assert plan_for(make_waves(2_000, 3), period=12).repeat == 0  # a quarter before is nearer
+    assert plan_for(make_waves(2_000, 3), period=160).repeat == 0  # wider than a patch
+    assert plan_for(np.cumsum(rng.normal(size=(2_000, 1)), axis=0), period=64).repeat == 0
+
+
 def test_channels_that_never_change_do_not_count(make_waves):
     x = np.concatenate([make_waves(2_000), np.zeros((2_000, 3))], axis=1)
     assert plan_for(x).period == plan_for(x[:, :1]).period

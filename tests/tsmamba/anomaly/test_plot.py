@@ -54,3 +54,8 @@ def test_names_and_times_of_a_frame_are_drawn(make_waves, make_quick, mode):
 def test_an_unknown_ending_is_refused(tmp_path, make_waves, tiny):
     with pytest.raises(ParameterError, match=r"must end with one of .*\.png"):
         tiny.plot(make_waves(20, 2), path=tmp_path / "p.doc")
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path, make_waves, tiny):
+    with pytest.raises(ParameterError, match=r"cannot draw to .*none.*: there is no folder .*none"):
+        tiny.plot(make_waves(20, 2), path=tmp_path / "none" / "p.png")

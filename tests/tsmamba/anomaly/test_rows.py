@@ -5,7 +5,14 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from tsmamba.anomaly.rows import filled, interpolated, read_row, read_rows, read_stream_rows
+from tsmamba.anomaly.rows import (
+    filled,
+    interpolated,
+    read_row,
+    read_rows,
+    read_stream_rows,
+    repeated,
+)
 from tsmamba.errors import FrameError, ParameterError
 
 A = pl.DataFrame({"ds": range(3), "a": [1.0, None, 3.0], "b": [4, 5, 6]})
@@ -88,10 +95,14 @@ def test_a_row_is_read_in_every_form(x, channels, names):
 @pytest.mark.parametrize(
     ("x", "names", "error", "message"),
     [
-        ([1.0], None, ParameterError, "rows of shape 1 x 1, .* fitted on 2 channels; pass 2 num"),
+        ([1.0], None, ParameterError, "rows of shape 1 x 1, .* on 2 channels; pass 2 numbers a"),
         (3.0, None, ParameterError, "fitted on 2 channels"),
         ([1.0, np.inf], None, ParameterError, "channel 1 holds infinity"),
-        (["x", 1.0], None, ParameterError, "rows must be numbers"),
+        ([1.0, [2.0]], None, ParameterError, "rows must be numbers"),
+        ([1.0, date(2024, 1, 1)], None, ParameterError, "rows must be numbers"),
+        ([1.0, "3.0"], None, ParameterError, "channel 1 holds text, '3.0'; pass numbers, with NaN"),
+        ({"b": "3.0", "a": 1.0}, ["a", "b"], ParameterError, "column 'b' holds text, '3.0'"),
+        ([None, None, "x"], ["a", "b"], ParameterError, "channel 2 holds text"),
         ({"a": 1.0, "b": 2.0}, None, ParameterError, "fitted on an array, whose channels have no"),
         ({"a": 1.0}, ["a", "b"], FrameError, r"lacks \['b'\]"),
     ],
@@ -102,10 +113,11 @@ def test_a_row_that_does_not_fit_is_refused(x, names, error, message):
 
 
 def test_rows_of_a_stream_may_be_a_frame_of_as_many_channels():
-    rows = A.drop("ds")
-    np.testing.assert_array_equal(read_stream_rows(rows, 2, None), read_rows(A, "ds").values)
-    with pytest.raises(ParameterError, match=r"rows of shape 3 x 2, .* fitted on 1 channels"):
-        read_stream_rows(rows, 1, None)
+    rows = read_stream_rows(A, 2, None)
+    np.testing.assert_array_equal(rows.values, read_rows(A).values)
+    assert rows.times.to_list() == [0, 1, 2]
+    with pytest.raises(ParameterError, match=r"shape 3 x 2, .* on 1 channel; pass 1 number a row"):
+        read_stream_rows(A, 1, None)
 
 
 def test_filled_in_two_parts_is_filled_in_one(rng):
@@ -116,6 +128,18 @@ def test_filled_in_two_parts_is_filled_in_one(rng):
     both = np.concatenate([first, filled(x[25:], first[-1])])
     np.testing.assert_array_equal(both, filled(x, start))
     assert np.isfinite(both).all()
+
+
+def test_repeated_is_the_value_some_periods_before(rng):
+    x = rng.normal(size=(50, 2))
+    x[rng.random(x.shape) < 0.5] = np.nan
+    whole = repeated(x, 7)
+    for i, j in np.ndindex(x.shape):
+        chain = x[i::-7, j]
+        known = chain[~np.isnan(chain)]
+        np.testing.assert_array_equal(whole[i, j], known[0] if len(known) else np.nan)
+    past = repeated(x[:30], 7)
+    np.testing.assert_array_equal(repeated(np.concatenate([past, x[30:]]), 7), whole)
 
 
 def test_interpolated_leaves_what_is_there_and_draws_lines_between(rng):

@@ -21,7 +21,7 @@ def test_the_detector_passes(estimator, check):
 
 
 def test_a_clone_has_equal_parameters_and_no_fit():
-    detector = MambaDetector("tiny", calibration=Spot(q=1e-3), drift=Drift(patience=5), delay="p")
+    detector = MambaDetector("tiny", calibration=Spot(q=1e-3), drift=Drift(patience=5), period=7)
     copy = clone(detector.fit(np.arange(900.0)[:, None] % 7))
     assert repr(copy.get_params()) == repr(detector.get_params())
     assert copy.calibration is not detector.calibration

@@ -61,14 +61,35 @@ def test_a_row_left_out_is_a_missing_row(timed, make_waves, gap):
     given[90 : 90 + gap] = np.nan
     rows = range(90 + gap + 60)
     extended = np.concatenate([given, make_waves(150, 2, seed=2)])[: len(rows)]
-    expected = told.score_many(extended, times(rows))
+    expected = {r.t: r for r in told.score_many(extended, times(rows))}
     kept = [*first, *after]
     found = left_out.score_many(extended[kept], times(kept))
-    scored = [expected[i]._replace(t=None) for i in kept]
-    assert plain([r._replace(t=None) for r in found]) == plain(scored)
+    assert [r.t for r in found] == [None] * 3 + times(kept)[:-3]
+    assert plain(found[3:]) == plain([expected[r.t] for r in found[3:]])
     one_by_one = detector.stream()
     single = [one_by_one.score_one(extended[i], t) for i, t in zip(kept, times(kept), strict=True)]
     assert all(same(one, other) for one, other in zip(single, found, strict=True))
+    assert [r.t for r in single] == [r.t for r in found]
+
+
+def test_rows_that_wait_when_a_gap_begins_get_their_results(timed, make_waves):
+    detector, times = timed
+    x, rows = make_waves(195, 2), [*range(150), *range(400, 445)]
+    stream = detector.stream().seed(x[:150], times(rows[:150]))
+    found = stream.score_many(x[150:], times(rows[150:]))
+    assert [r.t for r in found] == times(rows)[147:-3]
+    assert [r.status for r in found[:4]] == ["ok"] * 3 + ["warmup"]
+
+
+def test_a_stream_scores_rows_as_its_detector_does_even_around_gaps(make_waves, make_quick):
+    x = make_waves(400, 2)
+    frame = pl.DataFrame({"ds": hours(range(400)), "a": x[:, 0], "b": x[:, 1]})
+    detector = make_quick(mode="streaming", delay=5).fit(frame)
+    kept = frame.filter(~pl.int_range(pl.len()).is_in([*range(200, 203), *range(300, 340)]))
+    found = detector.stream().score_many(kept)[5:]
+    scores = detector.anomaly_score(kept)[: len(found)]
+    np.testing.assert_allclose([score_of(r) for r in found], scores, rtol=1e-9)
+    assert np.isfinite(scores).sum() > 200
 
 
 def test_after_a_gap_however_long_all_begins_anew(timed, make_waves):
@@ -90,16 +111,31 @@ def test_a_missing_row_has_no_score_and_rows_after_it_have(detectors, make_waves
     assert found == ["ok"] * 10 + ["missing"] * 2 + ["ok"] * 18
 
 
-def test_a_gap_as_long_as_the_past_needs_a_warm_up_again(detectors, make_waves):
+def test_a_gap_longer_than_the_past_needs_a_warm_up_again(detectors, make_waves):
     detector = detectors()
     causal = detector._model.causal
-    for gap, status in ((causal.past, "ok"), (causal.past + 1, "warmup")):
+    found = {}
+    for gap in (causal.past, causal.past + 1):
         stream = detector.stream().seed(make_waves(200))
         stream.score_many(np.full((gap, 1), np.nan))
-        after = [r.status for r in stream.score_many(make_waves(200, seed=1))]
-        assert after[0] == status
-        warm = 0 if status == "ok" else causal.warm_up
-        assert after == ["warmup"] * warm + ["ok"] * (200 - warm)
+        found[gap] = [r.status for r in stream.score_many(make_waves(200, seed=1))]
+    half = max(block.width for block in detector.plan_.streaming) // 2
+    assert found[causal.past] == ["missing"] * (half - 1) + ["ok"] * (201 - half)
+    assert found[causal.past + 1] == ["warmup"] * causal.warm_up + ["ok"] * (200 - causal.warm_up)
+
+
+def test_a_row_has_no_score_while_half_of_a_patch_before_it_is_missing(detectors, make_waves):
+    detector, x = detectors(), make_waves(300, seed=1)
+    widths = [block.width for block in detector.plan_.streaming]
+    for gap in (2, 7, 20):
+        rows = x.copy()
+        rows[200 : 200 + gap] = np.nan
+        gone = np.isnan(rows[:, 0])
+        results = detector.stream().score_many(rows)
+        for i in range(150, 300):
+            lost = any(2 * gone[i - width + 1 : i + 1].sum() > width for width in widths)
+            assert (results[i].status == "missing") == (gone[i] or lost)
+            assert (results[i].score is None) == (gone[i] or lost)
 
 
 def test_a_missing_row_is_missing_at_the_start_and_without_any_past(detectors, tiny):
@@ -110,35 +146,73 @@ def test_a_missing_row_is_missing_at_the_start_and_without_any_past(detectors, t
     assert not results[1].is_anomaly
 
 
-def test_a_missing_channel_keeps_its_last_value(detectors, make_waves):
-    x = make_waves(250, 5)
-    held, partial = x.copy(), x.copy()
-    held[230:233, 2] = held[229, 2]
+def test_a_missing_channel_repeats_its_period(detectors, make_waves):
+    detector, x = detectors(5), make_waves(250, 5)
+    period = detector.plan_.repeat
+    again, partial = x.copy(), x.copy()
+    again[230:233, 2] = x[230 - period : 233 - period, 2]
     partial[230:233, 2] = np.nan
-    found = detectors(5).stream().score_many(partial.tolist())
-    np.testing.assert_allclose(
-        [r.score or 0 for r in found],
-        [r.score or 0 for r in detectors(5).stream().score_many(held)],
-        rtol=1e-9,
-    )
-    assert found[-1].status == "ok"
+    results = detector.stream().score_many(partial.tolist())
+    expected = detector.stream().score_many(again)
+    for i, (found, other) in enumerate(zip(results, expected, strict=True)):
+        if i in (232, 233):  # of a patch of four rows more than half is missing
+            assert found.channel_contrib[2] == 0
+        else:
+            assert same(found, other)
+
+
+def test_a_channel_without_a_period_keeps_its_last_value(rng, make_quick):
+    x = np.cumsum(rng.normal(size=(600, 1)), axis=0)
+    detector = make_quick(period=64).fit(x[:400])
+    assert detector.plan_.repeat == 0
+    held, gone = x.copy(), x.copy()
+    held[500:504], gone[500:504] = x[499], np.nan
+    found, expected = (detector.stream().score_many(rows) for rows in (gone, held))
+    assert all(r.status == "missing" for r in found[500:504])
+    assert all(same(*pair) for pair in zip(found[504:], expected[504:], strict=True))
 
 
 def test_with_a_delay_a_result_has_the_time_of_the_row_it_is_of(timed, make_waves):
     detector, times = timed
     results = detector.stream().score_many(make_waves(200, 2), times(range(200)))
     assert [r.t for r in results] == [None] * 3 + times(range(197))
-    rows = [*range(150), *range(155, 200)]
-    results = detector.stream().score_many(make_waves(195, 2), times(rows))
-    at = rows.index(160)
-    assert results[at].t == times([157])[0]
-    assert results[at - 4].t is None  # row 153 was left out
+
+
+@pytest.mark.parametrize("kind", [pl.Datetime("us"), pl.Date, pl.Int64])
+def test_a_frame_brings_its_times(make_waves, make_quick, kind):
+    x = make_waves(500, 2)
+    days = pl.Series([START + timedelta(days=i) for i in range(500)])
+    when = pl.Series(range(500)) if kind == pl.Int64 else days.cast(kind)
+    frame = pl.DataFrame({"when": when, "a": x[:, 0], "b": x[:, 1], "name": "pump"})
+    detector = make_quick(time_col="when", id_col="name").fit(frame.head(150))
+    kept = frame.filter(~pl.int_range(pl.len()).is_between(200, 299))
+    told = detector.stream().seed(frame.head(150))
+    times = range(500) if kind == pl.Int64 else days.to_list()
+    beside = detector.stream().seed(x[:150], list(times[:150]))
+    late = [*range(150, 200), *range(300, 500)]
+    found = told.score_many(kept.tail(-150).to_pandas() if kind != pl.Date else kept.tail(-150))
+    expected = beside.score_many(x[late], [times[i] for i in late])
+    assert plain(found) == plain(expected)
+    assert {"warmup", "ok"} <= {r.status for r in found}
+
+
+def test_times_in_a_frame_and_beside_it_are_refused(timed, make_waves):
+    detector, times = timed
+    x = make_waves(20, 2)
+    frame = pl.DataFrame({"ds": times(range(20)), "a": x[:, 0], "b": x[:, 1]})
+    stream = detector.stream()
+    for give in (stream.score_many, stream.seed):
+        with pytest.raises(ParameterError, match="whose column 'ds' holds times; leave t out, or"):
+            give(frame, times(range(20)))
+    with pytest.raises(FrameError, match="'ds' goes backwards at row 1"):
+        stream.score_many(frame.reverse())
+    assert stream.keys == []
 
 
 REFUSED = [
     ([np.inf, 0.0], 1, "channel 0 holds infinity"),
     ([1.0], 1, "rows of shape 1 x 1"),
-    (["x", 1.0], 1, "rows must be numbers"),
+    (["3.0", 1.0], 1, "column 'a' holds text, '3.0'"),
     ({"a": 1.0}, 1, r"lacks \['b'\]"),
     ([0.0, 0.0], -5, "time goes backwards: .* after .*; pass rows in the order of time"),
     ([0.0, 0.0], "now", "pass an integer or a datetime"),
@@ -205,12 +279,14 @@ def test_a_batch_sees_rows_left_out_of_single_series(timed, make_waves):
     detector, times = timed
     x = make_waves(200, 2)
     batch, single = detector.stream(), detector.stream()
+    left_out = {"b": range(90, 93), "c": range(90, 95), "d": range(90, 93)}
     for i, t in enumerate(times(range(120))):
-        keys = ["a"] if 90 <= i < 93 else ["b", "a"]
+        keys = [key for key in "bdac" if i not in left_out.get(key, ())]
         found = batch.score_batch(dict.fromkeys(keys, x[i]), t)
         expected = [single.score_one(x[i], t, key=key) for key in keys]
+        assert list(found) == keys
         for result, other in zip(found.values(), expected, strict=True):
-            assert (result.status, result.t) == (other.status, other.t)
+            assert (result.status, result.t, result.key) == (other.status, other.t, other.key)
             assert same(result, other)
 
 

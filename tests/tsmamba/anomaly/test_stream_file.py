@@ -32,6 +32,7 @@ def test_a_loaded_stream_continues_bit_for_bit(tmp_path, detectors, make_waves, 
         x[-2:] = np.nan
         x[-3, :2] = np.nan
         stream.score_many(x, times[: len(x)], key=key)
+        stream.score_one(x[0], times[len(x) + 5], key=key)  # results wait after a gap
     stream.save(tmp_path / "s")
     loaded = detector.stream().load(tmp_path / "s")
     assert loaded.keys == stream.keys == ["a", None, "c"]

@@ -31,3 +31,22 @@ def test_a_channel_without_values_is_0():
 def test_the_farthest_values_are_cut(make_waves, value):
     units = Units.of(make_waves(100))
     np.testing.assert_array_equal(units.apply([[value], [-value]]), [[1e4], [-1e4]])
+
+
+def test_gaps_are_filled_from_the_periods_around_them():
+    wave = np.sin(2 * np.pi * np.arange(160) / 16)[:, None]
+    x = wave.copy()
+    x[[0, *range(40, 75), *range(150, 160)]] = np.nan
+    units = Units.of(wave)
+    np.testing.assert_allclose(units.complete(x, 16), units.apply(wave), atol=1e-9)
+    assert np.abs(units.complete(x) - units.apply(wave)).max() > 1
+    x = wave * [1.0, 0.0] + np.arange(160)[:, None] * [0.0, 0.1]
+    whole, x[64:72] = x.copy(), np.nan
+    units = Units.of(whole)
+    filled = units.complete(x, 16)[64:72, 1]  # the mean of both neighbours is on a straight line
+    np.testing.assert_allclose(filled, units.apply(whole)[64:72, 1], atol=1e-9)
+
+
+def test_the_part_of_the_rows_with_a_value_is_known():
+    x = np.array([[1.0, np.nan], [2.0, 3.0], [3.0, np.nan], [np.nan, np.nan]])
+    np.testing.assert_array_equal(Units.of(x).known, [0.75, 0.25])

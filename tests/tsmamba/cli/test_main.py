@@ -11,7 +11,8 @@ SECONDS = 10.0  # measured at half a second on two cores; a busy machine gets mo
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["forecast", "--help"], ["advise", "--help"], ["--version"]]
+    "arguments",
+    [["--help"], ["forecast", "--help"], ["detect", "--help"], ["advise", "--help"], ["--version"]],
 )
 def test_help_loads_no_heavy_package(run_python, arguments: list[str]) -> None:
     code = f"""
@@ -33,7 +34,7 @@ def test_version_is_that_of_the_package() -> None:
     assert CliRunner().invoke(app, ["--version"]).stdout == f"tsmamba {tsmamba.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["advise", "bench", "doctor", "forecast"])
+@pytest.mark.parametrize("command", ["advise", "bench", "detect", "doctor", "forecast"])
 def test_every_command_is_listed(command: str) -> None:
     assert f" {command} " in CliRunner().invoke(app, ["--help"]).stdout
 
