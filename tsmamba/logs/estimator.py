@@ -144,13 +144,16 @@ class LogDetector(BaseEstimator):
         self._state = state
         return self
 
-    def score(self, source: LogSource) -> pl.DataFrame:
+    def score(self, source: LogSource, *, learn: bool = True) -> pl.DataFrame:
         """Score a log from its first line to its end.
 
         Parameters
         ----------
         source : path, list of paths, iterable of lines, or frame
             As for :meth:`fit`.
+        learn : bool, default True
+            Whether what is usual is learned from on the way, as in a stream. False scores each
+            session by the training log alone, so that their order does not matter.
 
         Returns
         -------
@@ -159,7 +162,7 @@ class LogDetector(BaseEstimator):
             threshold. Lines that did not come in time have a row as well, with the reason
             ``silence``.
         """
-        return _frame(self._results(source))
+        return _frame(self._results(source, learn=learn))
 
     def explain(self, source: LogSource) -> pl.DataFrame:
         """Say what each score is made of.
@@ -183,10 +186,10 @@ class LogDetector(BaseEstimator):
             pl.Series(name, values, dtype=pl.Float64) for name, values in parts.items()
         )
 
-    def stream(self) -> LogStream:
+    def stream(self, *, learn: bool = True) -> LogStream:
         """Return a stream that starts from what was learned; streams know nothing of each other."""
         check_is_fitted(self, "_state")
-        return LogStream(self._state)
+        return LogStream(self._state, learn=learn)
 
     def templates(self) -> pl.DataFrame:
         """Return the templates of the training log: ``template_id`` and ``template``."""
@@ -232,8 +235,8 @@ class LogDetector(BaseEstimator):
         new._state = state
         return new
 
-    def _results(self, source: LogSource) -> list[LogResult]:
-        stream = self.stream()
+    def _results(self, source: LogSource, *, learn: bool = True) -> list[LogResult]:
+        stream = self.stream(learn=learn)
         reader = Reader(stream.settings, last_changes(source))
         results: list[LogResult] = []
         for records in batches(source, reader):

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any, BinaryIO, Literal, TypeAlias
@@ -98,6 +97,8 @@ class Scorer:
 
     def run(self) -> None:
         """Score until the source is done or :attr:`stop` is set, then write and commit the rest."""
+        # A scorer killed before its first commit would not know the file it began with.
+        self._commit()
         while not self.source.done and not self.stop.is_set():
             lines = self.source.read(_BATCH)
             if lines:
@@ -143,8 +144,6 @@ class Scorer:
         self._committed = time.monotonic()
         if self._checkpoint is None:
             return
-        with suppress(AttributeError, OSError):
-            self._out.flush()
         state = json.dumps(self.stream.to_dict(), separators=(",", ":")).encode()
         self._checkpoint.commit(self.source.positions(), {_STATE: state})
         self.counters.checkpoints += 1

@@ -117,22 +117,23 @@ class SessionModel:
             parts["distance"] = _DISTANCE * self.nearest.distance(session)
         return parts
 
-    def step(self, session: list[int]) -> SessionScore:
-        """Score a session, and learn from it if it is usual."""
+    def step(self, session: list[int], *, learn: bool = True) -> SessionScore:
+        """Score a session, and learn from it if it is usual and `learn` allows it."""
         steps = self.sequence.costs(session)
         parts = self.parts(session, steps)
         cost = sum(parts.values())
         threshold = self.threshold.value
-        alert = self.threshold.step(cost)
+        alert = self.threshold.step(cost) if learn else cost > threshold
         strangest = session[min(steps.index(max(steps)), len(session) - 1)]
         reason = max(parts, key=lambda name: parts[name])
         if reason == "template":
             unseen = any(template not in self.templates.counts for template in set(session))
             reason = "unseen_template" if unseen else "rare_template"
             strangest = max(set(session), key=self.templates.cost)
-        if cost <= self._limit:
-            self.learn(session)
-        self._note(cost)
+        if learn:
+            if cost <= self._limit:
+                self.learn(session)
+            self._note(cost)
         return SessionScore(cost, parts, threshold, alert, reason, strangest)
 
     def learn(self, session: list[int]) -> None:

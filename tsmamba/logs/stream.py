@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tsmamba.errors import ParameterError
 from tsmamba.logs.episodes import Episodes, LogEpisode
 from tsmamba.logs.lines import Event, LineModel, LineScore
 from tsmamba.logs.naming import Templates
@@ -46,11 +47,19 @@ class LogStream:
     ['sequence', 'unseen_template']
     """
 
-    def __init__(self, state: Mapping[str, Any]) -> None:
+    def __init__(self, state: Mapping[str, Any], *, learn: bool = True) -> None:
+        self._learn = learn
         self.settings = LogSettings.from_dict(state["settings"])
         self._reader = Reader.from_dict(self.settings, state["reader"])
         self._templates = Templates.from_dict(state["templates"])
         self._model = model_from_dict(state["model"])
+        if not learn:
+            if isinstance(self._model, LineModel):
+                raise ParameterError(
+                    "learn=False scores sessions by what the training log taught, and there are "
+                    "none: give session to the detector, or leave learn out"
+                )
+            self._templates.miner.frozen = True
         self._tracker = Tracker.from_dict(state["tracker"])
         self._episodes = Episodes.from_dict(state["episodes"])
         self._session_of = self.settings.session_finder()
@@ -215,7 +224,7 @@ class LogStream:
     def _session(self, session: OpenSession) -> LogResult:
         if not isinstance(self._model, SessionModel):
             raise TypeError("sessions need a model of sessions")
-        scored = self._model.step(session.templates)
+        scored = self._model.step(session.templates, learn=self._learn)
         ready = scored.threshold < float("inf")
         score = scored.cost / scored.threshold
         result = LogResult(
