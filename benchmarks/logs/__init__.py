@@ -1,1 +1,1 @@
-"""Speed of reading and judging logs."""
+"""How well and how fast logs are read, and what is found in them."""
