@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from tsmamba.logs.record import LogRecord
-from tsmamba.logs.templates import TemplateMiner
+from tsmamba.logs.templates import UNKNOWN, TemplateMiner
 
 __all__ = ["Templates"]
 
+# Templates that records bring along are numbered from here; the miner counts from 0.
+_GIVEN = 1 << 31
 _REMEMBERED = 8_192
 
 
@@ -19,13 +21,15 @@ class Templates:
     >>> templates = Templates(TemplateMiner())
     >>> templates.id_of(LogRecord("took 3 ms")), templates.id_of(LogRecord("took 12 ms"))
     (0, 0)
-    >>> templates.id_of(LogRecord("took 3 ms", template="took {time} ms"))
-    1
+    >>> given = templates.id_of(LogRecord("took 3 ms", template="took {time} ms"))
+    >>> templates.text(given)
+    'took {time} ms'
     """
 
     def __init__(self, miner: TemplateMiner) -> None:
         self.miner = miner
         self._given: dict[str, int] = {}
+        self._numbered = 0
         self._texts: dict[int, str] = {}
 
     def id_of(self, record: LogRecord) -> int:
@@ -35,10 +39,13 @@ class Templates:
         known = self._given.get(record.template)
         if known is None:
             if self.miner.frozen:
-                return self.miner.add(record.template)
+                return UNKNOWN
             if len(self._given) >= _REMEMBERED:
-                del self._given[next(iter(self._given))]
-            known = self._given[record.template] = self.miner.seed([record.template])[0]
+                oldest = next(iter(self._given))
+                self._texts.pop(self._given.pop(oldest), None)
+            known = self._given[record.template] = _GIVEN + self._numbered
+            self._numbered += 1
+            self._texts[known] = record.template
         return known
 
     def numbers(self, record: LogRecord, template: int) -> tuple[float, ...]:
@@ -53,22 +60,34 @@ class Templates:
         if text is None:
             known = self.miner.root(template) is not None
             text = self._texts[template] = self.miner.template(template) if known else ""
+            if len(self._texts) > 2 * _REMEMBERED:
+                self._forget_texts()
         return text
 
     def renames(self) -> Iterator[tuple[int, int]]:
         """Templates that became another one since the last call: old and new number."""
         for event in self.miner.drain_events():
-            self._texts.clear()
+            self._forget_texts()
             if event.kind == "alias":
                 yield event.id, event.root
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain JSON values."""
-        return {"miner": self.miner.to_dict(), "given": list(self._given.items())}
+        return {
+            "miner": self.miner.to_dict(),
+            "given": list(self._given.items()),
+            "numbered": self._numbered,
+        }
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> "Templates":
         """Build it again from :meth:`to_dict`."""
         new = cls(TemplateMiner.from_dict(state["miner"]))
         new._given = dict(state["given"])
+        new._numbered = state["numbered"]
+        new._forget_texts()
         return new
+
+    def _forget_texts(self) -> None:
+        """Keep the texts that came with records; the miner's are asked for again."""
+        self._texts = {number: text for text, number in self._given.items()}
