@@ -27,6 +27,7 @@ _SCHEMA = {
     "template_id": pl.Int64,
     "template": pl.String,
     "score": pl.Float64,
+    "cost": pl.Float64,
     "p_value": pl.Float64,
     "is_anomaly": pl.Boolean,
     "reason": pl.String,

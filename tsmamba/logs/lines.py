@@ -1,12 +1,13 @@
 """Lines: what a single line costs where it stands, and which of its costs alert."""
 
+from operator import truediv
 from typing import Any, NamedTuple
 
 from tsmamba.logs.scoring.frequencies import Frequencies
 from tsmamba.logs.scoring.gaps import Gaps, Overdue, Silence
 from tsmamba.logs.scoring.ngram import START, NGram
 from tsmamba.logs.scoring.rates import Rates
-from tsmamba.logs.scoring.threshold import GuardedThreshold
+from tsmamba.logs.scoring.threshold import GuardedThresholds
 from tsmamba.logs.scoring.values import ValueTails
 
 __all__ = ["KINDS", "Event", "LineModel", "LineScore"]
@@ -42,15 +43,14 @@ class Event(NamedTuple):
 class LineScore(NamedTuple):
     """Score of a line: the dearest of its costs in units of its threshold, 1 alerts.
 
-    `costs` are in nats, in the order of ``KINDS``; `rarity` is how much of the first is owed to the
-    template and its severity, and not to the place where it came.
+    `cost` is that dearest one in nats, and `costs` are all of them, in the order of ``KINDS``.
     """
 
     score: float
+    cost: float
     reason: str
     costs: tuple[float, ...]
     thresholds: tuple[float, ...]
-    rarity: float
 
     @property
     def is_anomaly(self) -> bool:
@@ -95,7 +95,7 @@ class LineModel:
         self.gaps = Gaps()
         self.rates = Rates()
         self.silence = Silence()
-        self.thresholds = [GuardedThreshold(rate / len(KINDS)) for _ in KINDS]
+        self.thresholds = GuardedThresholds(rate / len(KINDS), len(KINDS))
         # Of each stream the last templates and the time of the last line.
         self._streams: dict[tuple[str, str], tuple[tuple[int, ...], int | None]] = {}
         self._now = 0
@@ -106,9 +106,7 @@ class LineModel:
         split = len(events) - int(len(events) * _CALIBRATION)
         for event in events[:split]:
             self._costs(event)
-        seen = [self._costs(event)[0] for event in events[split:]]
-        for kind, threshold in enumerate(self.thresholds):
-            threshold.seed([costs[kind] for costs in seen])
+        self.thresholds.seed([self._costs(event)[0] for event in events[split:]])
         self.rest()
 
     def rest(self) -> None:
@@ -120,35 +118,32 @@ class LineModel:
         """Score a line and learn from it."""
         unseen = event.template not in self.templates.counts
         costs, rarity = self._costs(event)
-        thresholds = tuple([threshold.value for threshold in self.thresholds])
-        score, dearest = 0.0, 0
-        for kind, threshold in enumerate(self.thresholds):
-            cost = costs[kind]
-            if cost > score * thresholds[kind]:
-                score, dearest = cost / thresholds[kind], kind
-            threshold.step(cost)
+        thresholds = self.thresholds.values
+        self.thresholds.step(costs)
+        relative = [*map(truediv, costs, thresholds)]
+        score = max(relative)
+        dearest = relative.index(score)
         reason = KINDS[dearest]
         if dearest == 0 and unseen:
             reason = "unseen_template"
         elif dearest == 0 and rarity > costs[0] - rarity:
             reason = "rare_template"
-        return LineScore(score, reason, costs, thresholds, rarity)
+        return LineScore(score, costs[dearest], reason, costs, thresholds)
 
     def overdue(self, now: int) -> list[tuple[Overdue, LineScore]]:
         """Regular lines that have not come by now, each told once; call it before :meth:`step`."""
         self._wake(now)
         if now <= self._now:
             return []
-        threshold = self.thresholds[-1]
-        limit = threshold.value
+        limits = self.thresholds.values
+        limit = limits[-1]
         told = []
         # After a leap of the clock everything is late: the dearest few say so.
         late_ones = sorted(self.silence.overdue(now, limit), key=lambda late: -late.cost)
         for late in late_ones[:_TOLD]:
-            threshold.step(late.cost)
             costs = (*(0.0 for _ in KINDS[1:]), late.cost)
-            limits = (*(each.value for each in self.thresholds[:-1]), limit)
-            told.append((late, LineScore(late.cost / limit, "silence", costs, limits, 0.0)))
+            self.thresholds.step(costs)
+            told.append((late, LineScore(late.cost / limit, late.cost, "silence", costs, limits)))
         return told
 
     def rename(self, old: int, new: int) -> None:
@@ -176,7 +171,7 @@ class LineModel:
             "gaps": self.gaps.to_dict(),
             "rates": self.rates.to_dict(),
             "silence": self.silence.to_dict(),
-            "thresholds": [threshold.to_dict() for threshold in self.thresholds],
+            "thresholds": self.thresholds.to_dict(),
             "streams": [[*place, *known] for place, known in self._streams.items()],
             "now": self._now,
             "resting": self._resting,
@@ -193,7 +188,7 @@ class LineModel:
         new.gaps = Gaps.from_dict(state["gaps"])
         new.rates = Rates.from_dict(state["rates"])
         new.silence = Silence.from_dict(state["silence"])
-        new.thresholds = [GuardedThreshold.from_dict(each) for each in state["thresholds"]]
+        new.thresholds = GuardedThresholds.from_dict(state["thresholds"])
         for source, stream, before, time in state["streams"]:
             new._streams[source, stream] = (tuple(before), time)
         new._now, new._resting = state["now"], state["resting"]

@@ -42,7 +42,10 @@ class LogResult:
     template : str
         Its text.
     score : float or None
-        1 is the alert threshold; None in warm-up.
+        1 is the alert threshold of the moment; None in warm-up.
+    cost : float
+        What the score is a multiple of the threshold of, in nats: minus the logarithm of how often
+        something like it is seen. Thresholds follow the log, so costs compare better over weeks.
     p_value : float or None
         Share of normal lines or sessions that score as high.
     reason : str
@@ -68,6 +71,7 @@ class LogResult:
     template_id: int
     template: str
     score: float | None
+    cost: float
     p_value: float | None
     reason: str
     parts: dict[str, float] = field(default_factory=dict)
@@ -94,7 +98,7 @@ class LogResult:
             f',"severity":{"null" if self.severity is None else _quoted(self.severity)}'
             f',"message":{_quoted(self.message)}'
             f',"template_id":{self.template_id},"template":{_quoted(self.template)}'
-            f',"score":{"null" if score is None else f"{score:.4f}"}'
+            f',"score":{"null" if score is None else f"{score:.4f}"},"cost":{self.cost:.3f}'
             f',"p_value":{"null" if p_value is None else f"{p_value:.4g}"}'
             f',"threshold":1.0,"is_anomaly":{"true" if self.is_anomaly else "false"}'
             f',"status":"{self.status}","reason":"{self.reason}","contrib":{{{parts}}}'

@@ -9,7 +9,7 @@ from typing import Any
 from tsmamba.logs.scoring.counts import NearestCounts
 from tsmamba.logs.scoring.frequencies import Frequencies, Key
 from tsmamba.logs.scoring.ngram import START, STOP, NGram
-from tsmamba.logs.scoring.threshold import GuardedThreshold
+from tsmamba.logs.scoring.threshold import GuardedThresholds
 
 __all__ = ["SessionModel", "SessionScore"]
 
@@ -73,7 +73,7 @@ class SessionModel:
         self.transitions = Frequencies()
         self.sequence = NGram(_LONG_ORDER if long else _ORDER)
         self.nearest = NearestCounts() if clean and not long else None
-        self.threshold = GuardedThreshold(rate)
+        self.thresholds = GuardedThresholds(rate)
         self._recent: deque[float] = deque(maxlen=_RECENT)
         self._limit = 0.0
         self._age = 0
@@ -96,7 +96,7 @@ class SessionModel:
         for session in kept[split:]:
             costs.append(sum(model.parts(session).values()))
             model.learn(session)
-        model.threshold.seed(costs)
+        model.thresholds.seed([(cost,) for cost in costs])
         for cost in costs:
             model._note(cost)
         return model
@@ -122,8 +122,8 @@ class SessionModel:
         steps = self.sequence.costs(session)
         parts = self.parts(session, steps)
         cost = sum(parts.values())
-        threshold = self.threshold.value
-        alert = self.threshold.step(cost) if learn else cost > threshold
+        (threshold,) = self.thresholds.values
+        alert = self.thresholds.step((cost,)) if learn else cost > threshold
         strangest = session[min(steps.index(max(steps)), len(session) - 1)]
         reason = max(parts, key=lambda name: parts[name])
         if reason == "template":
@@ -165,7 +165,7 @@ class SessionModel:
             "transitions": self.transitions.to_dict(),
             "sequence": self.sequence.to_dict(),
             "nearest": None if self.nearest is None else self.nearest.to_dict(),
-            "threshold": self.threshold.to_dict(),
+            "thresholds": self.thresholds.to_dict(),
             "recent": list(self._recent),
             "limit": self._limit,
             "age": self._age,
@@ -174,14 +174,14 @@ class SessionModel:
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> "SessionModel":
         """Build it again from :meth:`to_dict`."""
-        new = cls(state["threshold"]["rate"], long=state["long"])
+        new = cls(state["thresholds"]["rate"], long=state["long"])
         new.templates = Frequencies.from_dict(state["templates"])
         new.counts = Frequencies.from_dict(state["counts"])
         new.transitions = Frequencies.from_dict(state["transitions"])
         new.sequence = NGram.from_dict(state["sequence"])
         if state["nearest"] is not None:
             new.nearest = NearestCounts.from_dict(state["nearest"])
-        new.threshold = GuardedThreshold.from_dict(state["threshold"])
+        new.thresholds = GuardedThresholds.from_dict(state["thresholds"])
         new._recent.extend(state["recent"])
         new._limit, new._age = state["limit"], state["age"]
         return new

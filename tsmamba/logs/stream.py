@@ -43,8 +43,8 @@ class LogStream:
     >>> from tsmamba import LogDetector
     >>> detector = LogDetector(multiline=None).fit(["job 1 done", "job 2 done"] * 200)
     >>> stream = detector.stream()
-    >>> [result.reason for result in stream.feed(["job 3 done", "disk failed"])]
-    ['sequence', 'unseen_template']
+    >>> [result.is_anomaly for result in stream.feed(["job 2 done", "disk failed"])]
+    [False, True]
     """
 
     def __init__(self, state: Mapping[str, Any], *, learn: bool = True) -> None:
@@ -193,6 +193,7 @@ class LogStream:
             template_id=template,
             template=self._templates.text(template),
             score=score.score if ready else None,
+            cost=score.cost,
             p_value=min(1.0, self.settings.rate**score.score) if ready else None,
             reason=score.reason,
             parts=score.parts,
@@ -216,6 +217,7 @@ class LogStream:
             template_id=late.template,
             template=template,
             score=score.score,
+            cost=score.cost,
             p_value=min(1.0, self.settings.rate**score.score),
             reason=score.reason,
             parts=score.parts,
@@ -238,6 +240,7 @@ class LogStream:
             template_id=scored.template,
             template=self._templates.text(scored.template),
             score=score if ready else None,
+            cost=scored.cost,
             p_value=min(1.0, self.settings.rate**score) if ready else None,
             reason=scored.reason,
             parts={name: cost / scored.threshold for name, cost in scored.parts.items()},

@@ -20,7 +20,7 @@ _PER_BIN = 1.0
 class _Rate:
     """Counts a minute of one template."""
 
-    __slots__ = ("count", "first", "minute", "seen", "total")
+    __slots__ = ("count", "first", "known", "minute", "next_bin", "seen", "total")
 
     def __init__(self, minute: int) -> None:
         self.minute = minute
@@ -28,6 +28,9 @@ class _Rate:
         self.count = 0
         self.seen = [0.0] * _BINS
         self.total = 0.0
+        # Cost of the present bin, which holds as long as the count stays below the next one.
+        self.known = 0.0
+        self.next_bin = 0
 
     def close(self, minute: int) -> None:
         """Put the minute that is over into the histogram."""
@@ -35,16 +38,24 @@ class _Rate:
         self.total += 1.0
         self.minute = minute
         self.count = 0
+        self.next_bin = 0
         if minute - self.first > _CAP:
             self.first += (minute - self.first) // 2
             self.seen = [number / 2.0 for number in self.seen]
             self.total /= 2.0
 
     def cost(self, since: int) -> float:
+        """Cost of the count of the present minute."""
+        if self.count >= self.next_bin:
+            index = _bin(self.count)
+            self.known = self._cost(index, since)
+            self.next_bin = math.ceil(math.exp((index + 1) / _PER_E))
+        return self.known
+
+    def _cost(self, index: int, since: int) -> float:
         minutes = self.minute - min(self.first, since)
         if minutes < _WARMUP:
             return 0.0
-        index = _bin(self.count)
         above = sum(self.seen[index:]) if index else self.total
         cost = math.log((minutes + 1.0) / (above + 1.0))
         if above > 0.0:
