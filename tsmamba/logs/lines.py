@@ -132,8 +132,9 @@ class LineModel:
 
     def overdue(self, now: int) -> list[tuple[Overdue, LineScore]]:
         """Regular lines that have not come by now, each told once; call it before :meth:`step`."""
-        self._wake(now)
-        if now <= self._now:
+        if self._resting:
+            self._wake(now)
+        if now < self.silence.next_due or now <= self._now:
             return []
         limits = self.thresholds.values
         limit = limits[-1]
@@ -196,11 +197,10 @@ class LineModel:
 
     def _wake(self, now: int) -> None:
         """Move all times, so that the first line after a rest follows the last one before."""
-        if self._resting:
-            self._resting = False
-            self.silence.shift(now - self._now)
-            self.rates.shift(now - self._now)
-            self._now = now
+        self._resting = False
+        self.silence.shift(now - self._now)
+        self.rates.shift(now - self._now)
+        self._now = now
 
     def _costs(self, event: Event) -> tuple[tuple[float, ...], float]:
         """Costs of a line in the order of KINDS, and the rarity in the first; learns the line."""
@@ -213,7 +213,8 @@ class LineModel:
         if numbers:
             tail, level = self.values.score(template, numbers)
         if time is not None:
-            self._wake(time)
+            if self._resting:
+                self._wake(time)
             if last is not None:
                 gap = self.gaps.score(before[-1], template, max(time - last, 0) * 1e-9)
             rate = self.rates.score(template, time)

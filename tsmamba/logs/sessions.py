@@ -138,7 +138,7 @@ class SessionModel:
 
     def learn(self, session: list[int]) -> None:
         """Take a session in."""
-        self.sequence.add_sequence(session)
+        self.sequence.add(session)
         if self.long:
             return
         templates, counts, transitions = _keys(session)

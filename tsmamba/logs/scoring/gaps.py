@@ -18,6 +18,7 @@ _LEAST_SPREAD = 0.2
 _CLIP = 4.0
 # A line comes regularly if the logarithm of its interval spreads less than this.
 _REGULAR = 0.5
+_NEVER = 1 << 63
 
 
 class Interval:
@@ -159,6 +160,8 @@ class Silence:
         self.max_beats = max_beats
         self._beats: dict[tuple[str, int], _Beat] = {}
         self._queue: list[tuple[int, tuple[str, int]]] = []
+        # Nothing is overdue before this time.
+        self.next_due = _NEVER
 
     def beat(self, stream: str, template: int, now: int) -> float:
         """Cost of the time since the template came last, which is taken in."""
@@ -180,6 +183,7 @@ class Silence:
         if not beat.queued and regular and beat.interval.seen >= _WARMUP:
             beat.queued = True
             heapq.heappush(self._queue, (beat.last, key))
+            self.next_due = self._queue[0][0]
         return cost
 
     def overdue(self, now: int, threshold: float) -> list[Overdue]:
@@ -202,6 +206,7 @@ class Silence:
                 seconds = (now - beat.last) * 1e-9
                 usual = math.expm1(interval.mean)
                 found.append(Overdue(*key, interval.cost(seconds), seconds, usual))
+        self.next_due = self._queue[0][0] if self._queue else _NEVER
         return found
 
     def shift(self, by: int) -> None:
@@ -209,6 +214,7 @@ class Silence:
         for beat in self._beats.values():
             beat.last += by
         self._queue = [(due + by, key) for due, key in self._queue]
+        self.next_due = self._queue[0][0] if self._queue else _NEVER
 
     def rename(self, old: int, new: int) -> None:
         """Forget a template that became another."""
@@ -238,4 +244,5 @@ class Silence:
         for _, key in new._queue:
             if key in new._beats:
                 new._beats[key].queued = True
+        new.next_due = new._queue[0][0] if new._queue else _NEVER
         return new

@@ -137,4 +137,12 @@ class Rates:
 
 
 def _bin(count: int) -> int:
-    return min(int(_PER_E * math.log(max(count, 1))), _BINS - 1)
+    return _BIN_OF[count] if count < len(_BIN_OF) else min(_bin_of(count), _BINS - 1)
+
+
+def _bin_of(count: int) -> int:
+    return int(_PER_E * math.log(count)) if count else 0
+
+
+# Most counts are small.
+_BIN_OF = [_bin_of(count) for count in range(256)]

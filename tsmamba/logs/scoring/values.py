@@ -23,6 +23,8 @@ _SLOW = 1.0 / 4_096.0
 _FAST_PLAIN, _SLOW_PLAIN = 64, 4_096
 # Values before the level is judged.
 _LEVEL_WARMUP = 256
+# It moves slowly: every so many values are enough.
+_LEVEL_EVERY = 8
 # Two logarithms of values are alike within this, however steady the slot was.
 _LEAST_SPREAD = 0.05
 
@@ -30,7 +32,7 @@ _LEAST_SPREAD = 0.05
 class _Slot:
     """One number of one template."""
 
-    __slots__ = ("counts", "fast", "mean", "seen", "total", "variance")
+    __slots__ = ("counts", "fast", "mean", "moved", "seen", "total", "variance")
 
     def __init__(self) -> None:
         self.counts = [0.0] * _BINS
@@ -39,12 +41,14 @@ class _Slot:
         self.fast = 0.0
         self.mean = 0.0
         self.variance = 0.0
+        self.moved = 0.0
 
     def step(self, x: float) -> tuple[float, float]:
         """Cost of a value and of the level before it; takes the value in."""
         index = min(max(int(x * _PER_E) + _ZERO, 0), _BINS - 1)
         tail = 0.0 if self.seen < _WARMUP else self._tail(index)
-        level = 0.0 if self.seen < _LEVEL_WARMUP else self._level()
+        if self.seen >= _LEVEL_WARMUP and self.seen % _LEVEL_EVERY == 0:
+            self.moved = self._level()
         self.counts[index] += 1.0
         self.total += 1.0
         if self.total >= _CAP:
@@ -58,7 +62,7 @@ class _Slot:
         self.mean += slow * difference
         self.variance += slow * (difference * (x - self.mean) - self.variance)
         self.fast += fast * (x - self.fast)
-        return tail, level
+        return tail, self.moved
 
     def _tail(self, index: int) -> float:
         """Cost of a bin: minus the logarithm of the smaller tail, doubled."""
