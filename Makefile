@@ -7,6 +7,7 @@
 #   make bench     speed of the kernels on this machine
 #   make bench-forecast  errors of the forecaster and of its rivals; goes on where it stopped
 #   make bench-anomaly   how well anomalies are found, beside other methods; goes on, too
+#   make bench-logs      what is found in logs, and how fast they are read
 #   make pretrain  train the corrector that comes with the package anew
 #   make gpu-check the GPU kernels on this machine's CUDA device: right, and how fast
 #   make install   what the others do first, in .venv
@@ -27,7 +28,7 @@ SANITIZED := build/sanitized
 SOURCES := pyproject.toml constraints.txt kernels/CMakeLists.txt $(wildcard kernels/csrc/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check sanitize bench bench-forecast bench-anomaly pretrain gpu-check \
+.PHONY: help install demo test check sanitize bench bench-forecast bench-anomaly bench-logs pretrain gpu-check \
     clean
 
 help:
@@ -65,6 +66,11 @@ bench-forecast: $(INSTALLED)
 bench-anomaly: $(INSTALLED)
 	-$(BIN)/python -m benchmarks.anomaly run $(ARGS)
 	$(BIN)/python -m benchmarks.anomaly report
+
+bench-logs: $(INSTALLED)
+	$(BIN)/python -m benchmarks.logs.templates
+	$(BIN)/python -m benchmarks.logs.reading
+	$(BIN)/python -m benchmarks.logs.sessions $(ARGS)
 
 pretrain: $(INSTALLED)
 	$(BIN)/python -m tools.pretrain --out tsmamba/forecast/weights/corrector.safetensors $(ARGS)

@@ -11,7 +11,7 @@ import gzip
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +66,7 @@ def f1(alert: NDArray[np.bool_], abnormal: NDArray[np.bool_], weight: NDArray[np
     return float(2 * hits / (weight[alert].sum() + weight[abnormal].sum()))
 
 
-def hdfs_clean() -> None:
+def hdfs_clean() -> Iterator[str]:
     """HDFS, training sessions chosen to be normal (the split of DeepLog)."""
     train = fetch_hdfs_sessions("train")["events"].to_list()
     robust = pl.concat([fetch_hdfs_sessions("robust_train"), fetch_hdfs_sessions("robust_valid")])
@@ -80,11 +80,13 @@ def hdfs_clean() -> None:
     detector.fit(frame(train))
     fitted = time.process_time()
     found = scored(detector, usual + strange)
-    print(f"\nHDFS, clean training sessions: {len(train):,} train, {len(usual):,} normal and")
-    print(f"{len(strange):,} abnormal test sessions; fit {fitted - started:.1f} s,", end=" ")
-    print(f"score {time.process_time() - fitted:.1f} s\n")
-    print("| score | AP | AP, distinct sessions | F1 at <= .1 % false alarms (share) |")
-    print("| --- | --- | --- | --- |")
+    yield (f"\nHDFS, clean training sessions: {len(train):,} train, {len(usual):,} normal and")
+    yield (
+        f"{len(strange):,} abnormal test sessions; fit {fitted - started:.1f} s, score "
+        f"{time.process_time() - fitted:.1f} s\n"
+    )
+    yield ("| score | AP | AP, distinct sessions | F1 at <= .1 % false alarms (share) |")
+    yield ("| --- | --- | --- | --- |")
     rows = {"LogDetector": found["score"].to_numpy()}
     rows |= {f"rule: {k}": v for k, v in Rules(train).scores(usual + strange).items()}
     kinds = {tuple(session): i for i, session in enumerate(usual + strange)}
@@ -93,13 +95,13 @@ def hdfs_clean() -> None:
         best, share = f1_within(score, abnormal, weight)
         whole = average_precision_score(abnormal, score, sample_weight=weight)
         distinct = average_precision_score(abnormal[once], score[once])
-        print(f"| {name} | {whole:.3f} | {distinct:.3f} | {best:.3f} ({share:.2%}) |")
+        yield (f"| {name} | {whole:.3f} | {distinct:.3f} | {best:.3f} ({share:.2%}) |")
     alert = found["is_anomaly"].to_numpy()
     own = weight[alert & ~abnormal].sum() / weight[~abnormal].sum()
-    print(f"\nOwn threshold for {RATE:.1%}: F1 {f1(alert, abnormal, weight):.3f}, false {own:.2%}")
+    yield (f"\nOwn threshold for {RATE:.1%}: F1 {f1(alert, abnormal, weight):.3f}, false {own:.2%}")
 
 
-def hdfs_chronological() -> None:
+def hdfs_chronological() -> Iterator[str]:
     """HDFS, raw messages in the order of time, training log as it was."""
     folder = Path(os.environ["TSMAMBA_DATA"]) / "hdfs_sessions" / "loglead"
     events = pl.read_parquet(folder / "hdfs_events_2percent.parquet")
@@ -107,9 +109,9 @@ def hdfs_chronological() -> None:
     times = events.group_by("seq_id", maintain_order=True).agg(
         pl.col("m_timestamp").first().alias("start"), pl.col("m_timestamp").last().alias("end")
     )
-    print("\nHDFS, chronological, training log as it was (30 % of the sessions)\n")
-    print("| order | detector | AP of cost | AP of score | F1, own threshold | false alarms |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    yield ("\nHDFS, chronological, training log as it was (30 % of the sessions)\n")
+    yield ("| order | detector | AP of cost | AP of score | F1, own threshold | false alarms |")
+    yield ("| --- | --- | --- | --- | --- | --- |")
     for order in ("end", "start"):
         names = times.sort(order, maintain_order=True)["seq_id"]
         split = int(0.3 * len(names))
@@ -119,8 +121,8 @@ def hdfs_chronological() -> None:
         )
         train = log.filter(pl.col(SESSION).is_in(names[:split].implode()))
         test = log.filter(~pl.col(SESSION).is_in(names[:split].implode()))
-        for title, settings in {"LogDetector": {}, "LogDetector(trim=0)": {"trim": 0.0}}.items():
-            detector = LogDetector(session=SESSION, session_timeout=None, **settings)
+        for title, trim in {"LogDetector": None, "LogDetector(trim=0)": 0.0}.items():
+            detector = LogDetector(session=SESSION, session_timeout=None, trim=trim)
             found = detector.fit(train.drop(order)).score(test.drop(order))
             found = found.join(labels, left_on="stream", right_on="seq_id")
             abnormal = found["anomaly"].to_numpy()
@@ -131,17 +133,17 @@ def hdfs_chronological() -> None:
                 for name in ("cost", "score")
             )
             false = alert[~abnormal].mean()
-            print(f"| {order} | {title} | {cost:.3f} | {score:.3f} | {own:.3f} | {false:.2%} |")
+            yield (f"| {order} | {title} | {cost:.3f} | {score:.3f} | {own:.3f} | {false:.2%} |")
 
 
-def adfa() -> None:
+def adfa() -> Iterator[str]:
     """ADFA: system calls, four folds of the normal traces."""
     folder = Path(os.environ["TSMAMBA_DATA"]) / "log_sequences" / "adfa"
     usual = _sequences(folder / "adfa_train.gz")
     strange = _sequences(folder / "adfa_test_abnormal.gz")
-    print(f"\nADFA, {len(usual)} normal and {len(strange)} abnormal traces, {FOLDS} folds\n")
-    print("| score | mean AUROC | of the folds |")
-    print("| --- | --- | --- |")
+    yield (f"\nADFA, {len(usual)} normal and {len(strange)} abnormal traces, {FOLDS} folds\n")
+    yield ("| score | mean AUROC | of the folds |")
+    yield ("| --- | --- | --- |")
     order = np.random.default_rng(0).permutation(len(usual))
     results: dict[str, list[float]] = {}
     for fold in range(FOLDS):
@@ -155,10 +157,10 @@ def adfa() -> None:
             results.setdefault(name, []).append(float(roc_auc_score(abnormal, score)))
     for name, values in results.items():
         each = ", ".join(f"{value:.3f}" for value in values)
-        print(f"| {name} | {np.mean(values):.3f} | {each} |")
+        yield (f"| {name} | {np.mean(values):.3f} | {each} |")
 
 
-def openstack() -> None:
+def openstack() -> Iterator[str]:
     """OpenStack, 50 training sessions: whether virtual machines fail."""
     folder = Path(os.environ["TSMAMBA_DATA"]) / "log_sequences" / "openstack_kalaki"
     train = _sequences(folder / "openstack_train.gz")
@@ -167,14 +169,14 @@ def openstack() -> None:
     abnormal = np.array([False] * len(usual) + [True] * len(strange))
     detector = LogDetector(session=SESSION, session_timeout=None, trim=0.0).fit(frame(train))
     found = scored(detector, usual + strange)
-    print(f"\nOpenStack (Kalaki), {len(train)} training sessions\n")
-    print("| score | AP | F1 at <= .1 % false alarms (share) |")
-    print("| --- | --- | --- |")
+    yield (f"\nOpenStack (Kalaki), {len(train)} training sessions\n")
+    yield ("| score | AP | F1 at <= .1 % false alarms (share) |")
+    yield ("| --- | --- | --- |")
     rows = {"LogDetector": found["score"].to_numpy()}
     rows |= {f"rule: {k}": v for k, v in Rules(train).scores(usual + strange).items()}
     for name, score in rows.items():
         best, share = f1_within(score, abnormal, np.ones(len(abnormal)))
-        print(
+        yield (
             f"| {name} | {average_precision_score(abnormal, score):.3f} "
             f"| {best:.3f} ({share:.2%}) |"
         )
@@ -186,7 +188,7 @@ def _sequences(path: Path) -> Sessions:
     return [[int(event) for event in line.rpartition(",")[2].split()] for line in lines if line]
 
 
-TABLES: dict[str, Callable[[], None]] = {
+TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "hdfs_clean": hdfs_clean,
     "hdfs_chronological": hdfs_chronological,
     "adfa": adfa,
@@ -195,10 +197,12 @@ TABLES: dict[str, Callable[[], None]] = {
 
 
 def main(names: list[str]) -> None:
-    """Print the tables of these names, all by default."""
-    print(environment())
+    """Write the tables of these names, all by default."""
+    sys.stdout.write(f"{environment()}\n")
     for name in names or TABLES:
-        TABLES[name]()
+        for line in TABLES[name]():
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

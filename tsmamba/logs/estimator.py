@@ -17,8 +17,9 @@ from tsmamba.logs.stream import LogStream
 
 __all__ = ["LogDetector"]
 
-_SCHEMA = {
-    "time": pl.Datetime("ns", "UTC"),
+_TIME = pl.Datetime("ns", "UTC")
+_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "time": _TIME,
     "source": pl.String,
     "stream": pl.String,
     "line_no": pl.Int64,
@@ -251,6 +252,6 @@ def _names(names: tuple[str, ...] | list[str] | str) -> tuple[str, ...]:
 
 def _frame(results: list[LogResult]) -> pl.DataFrame:
     columns = {name: [getattr(result, name) for result in results] for name in _SCHEMA}
-    times = pl.Series(columns.pop("time"), dtype=pl.Int64).cast(_SCHEMA["time"])
+    times = pl.Series(columns.pop("time"), dtype=pl.Int64).cast(_TIME)
     frame = pl.DataFrame({"time": times, **columns}, schema_overrides=_SCHEMA)
     return frame.select(list(_SCHEMA))

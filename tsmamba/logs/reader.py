@@ -110,8 +110,8 @@ class Reader:
             parser.lines, parser.lines_unparsed = lines, amiss
             parser.unparsed.update(reasons)
             new._parsers[source], new._last[source] = parser, last
-        for *place, text in state["waiting"]:
-            new._join(Line(*place, text.encode("latin-1")))
+        for source, stream, number, offset, end, text in state["waiting"]:
+            new._join(Line(source, stream, number, offset, end, text.encode("latin-1")))
         return new
 
     def _join(self, line: Line) -> Line | None:

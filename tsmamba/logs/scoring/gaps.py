@@ -33,6 +33,7 @@ class Interval:
 
     @property
     def spread(self) -> float:
+        """Deviation, with a floor."""
         return max(math.sqrt(self.variance), _LEAST_SPREAD)
 
     def cost(self, seconds: float) -> float:
