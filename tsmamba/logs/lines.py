@@ -43,7 +43,8 @@ class Event(NamedTuple):
 class LineScore(NamedTuple):
     """Score of a line: the dearest of its costs in units of its threshold, 1 alerts.
 
-    `cost` is that dearest one in nats, and `costs` are all of them, in the order of ``KINDS``.
+    `cost` is that dearest one in nats, and `costs` are all of them, in the order of ``KINDS``;
+    `unseen` says whether the template had never come before.
     """
 
     score: float
@@ -51,6 +52,7 @@ class LineScore(NamedTuple):
     reason: str
     costs: tuple[float, ...]
     thresholds: tuple[float, ...]
+    unseen: bool = False
 
     @property
     def is_anomaly(self) -> bool:
@@ -128,7 +130,7 @@ class LineModel:
             reason = "unseen_template"
         elif dearest == 0 and rarity > costs[0] - rarity:
             reason = "rare_template"
-        return LineScore(score, costs[dearest], reason, costs, thresholds)
+        return LineScore(score, costs[dearest], reason, costs, thresholds, unseen)
 
     def overdue(self, now: int) -> list[tuple[Overdue, LineScore]]:
         """Regular lines that have not come by now, each told once; call it before :meth:`step`."""

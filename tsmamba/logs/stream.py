@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tsmamba.errors import ParameterError
+from tsmamba.logs.alarming import is_alarming
 from tsmamba.logs.episodes import Episodes, LogEpisode
 from tsmamba.logs.lines import Event, LineModel, LineScore
 from tsmamba.logs.naming import Templates
@@ -19,6 +20,10 @@ __all__ = ["LogStream"]
 
 # A message is shown up to so many characters.
 _SHOWN = 2_000
+# Score of a kind of line that was never seen and tells of an error. Where a training log had some
+# new kinds of lines to its end, no threshold would let one alert; those that tell of an error are
+# few, and each is new once.
+_NEW_ERROR = 1.5
 
 
 class LogStream:
@@ -182,6 +187,10 @@ class LogStream:
             Event(template, stream, line.source, record.time, record.severity, numbers)
         )
         ready = score.thresholds[0] < float("inf")
+        reason, parts, relative = score.reason, score.parts, score.score
+        if score.unseen and relative < _NEW_ERROR and is_alarming(record):
+            reason, relative = "unseen_template", _NEW_ERROR
+            parts["new_error"] = _NEW_ERROR
         result = LogResult(
             event_id=f"{line.stream}:{line.offset}",
             time=record.time,
@@ -192,11 +201,11 @@ class LogStream:
             severity=record.severity,
             template_id=template,
             template=self._templates.text(template),
-            score=score.score if ready else None,
+            score=relative if ready else None,
             cost=score.cost,
-            p_value=min(1.0, self.settings.rate**score.score) if ready else None,
-            reason=score.reason,
-            parts=score.parts,
+            p_value=min(1.0, self.settings.rate**relative) if ready else None,
+            reason=reason,
+            parts=parts,
             status="ok" if ready else "warmup",
         )
         results.append(self._tell(result))
