@@ -19,7 +19,7 @@ Only: TypeAlias = Literal["all", "alerts", "episodes"]
 
 _BATCH = 512
 # A line waits so long for the rest of a stack trace, which is written at once.
-_REST = 0.002
+_REST = 0.001
 _POLL = 0.05
 _STATE = "stream"
 

@@ -4,6 +4,7 @@ import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterable, Sequence
+from operator import gt
 from typing import Any
 
 __all__ = ["GuardedThresholds"]
@@ -112,16 +113,10 @@ class GuardedThresholds:
     def step(self, costs: Sequence[float]) -> bool:
         """Return whether one of the costs alerts, and take them in."""
         self._count += 1
-        alerts = False
-        highest, values = self._highest, self.values
-        for kind, cost in enumerate(costs):
-            if cost > values[kind]:
-                alerts = True
-                window = self._windows[kind]
-                window.alerts.append(self._count)
-                if not window.learns(self._count):
-                    continue
-            highest[kind] = max(highest[kind], cost)
+        alerts = any(map(gt, costs, self.values))
+        if alerts:
+            costs = [self._usual(kind, cost) for kind, cost in enumerate(costs)]
+        self._highest = list(map(max, self._highest, costs))
         self._in_block += 1
         if self._in_block >= self.block:
             self._close_block()
@@ -149,6 +144,14 @@ class GuardedThresholds:
         new._highest = [-math.inf if cost is None else cost for cost in state["highest"]]
         new._place()
         return new
+
+    def _usual(self, kind: int, cost: float) -> float:
+        """Return a cost that counts as normal; minus infinity for an alert that does not."""
+        if cost <= self.values[kind]:
+            return cost
+        window = self._windows[kind]
+        window.alerts.append(self._count)
+        return cost if window.learns(self._count) else -math.inf
 
     def _close_block(self) -> None:
         for window, highest in zip(self._windows, self._highest, strict=True):

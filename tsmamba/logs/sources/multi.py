@@ -92,6 +92,9 @@ class MultiSource:
         bool
             Whether there is something to read.
         """
+        if len(self._sources) == 1:
+            # A pipe wakes its reader up, and several can only be looked at.
+            return self._sources[0].wait(timeout)
         return (
             wait_for(lambda: self.done or any(source.wait(0) for source in self._sources), timeout)
             and not self.done
