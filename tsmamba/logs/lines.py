@@ -15,7 +15,7 @@ __all__ = ["KINDS", "Event", "LineModel", "LineScore"]
 # Each kind of cost alerts by itself: what is rare in one says nothing about another.
 KINDS = ("sequence", "value", "level", "gap", "rate", "silence")
 
-_ORDER = 4
+_ORDER = 3
 # The last quarter of the training log sets the thresholds.
 _CALIBRATION = 0.25
 # Smaller parts of a threshold are left out.

@@ -15,7 +15,7 @@ __all__ = ["SessionModel", "SessionScore"]
 
 # Sessions longer than this, in the median of the training log, are judged by their mean cost.
 _LONG = 100
-_ORDER, _LONG_ORDER = 4, 8
+_ORDER, _LONG_ORDER = 3, 8
 # In a long session one surprise says little: it counts for no more than so many nats.
 _CLIP = 4.0
 # Nats for one unit of the distance to the nearest counts.
