@@ -19,6 +19,7 @@ STYLES = {
     "nearest neighbour": ("#000000", "s"),
     "isolation forest": ("#E69F00", "D"),
     "matrix profile": ("#CC79A7", "P"),
+    "tsmamba (alerts)": ("#7570B3", "d"),
     "tsmamba (delay 0)": ("#F0E442", "<"),
     "tsmamba (delay p/4)": ("#A6761D", ">"),
     "tsmamba (delay p/2)": ("#8C4A00", "h"),

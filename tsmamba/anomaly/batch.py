@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tsmamba.anomaly.calibration import Drift
-from tsmamba.anomaly.model import DetectorModel
+from tsmamba.anomaly.model import DetectorModel, PatchModel
 from tsmamba.anomaly.state import StreamState, advance
 
 
@@ -32,12 +32,12 @@ class Batch(NamedTuple):
         return Batch(*(part[places] for part in self))
 
 
-def score_offline(model: DetectorModel, values: np.ndarray) -> Batch:
+def score_offline(model: PatchModel, values: np.ndarray) -> Batch:
     """Score rows with what lies before and after them.
 
     Parameters
     ----------
-    model : DetectorModel
+    model : PatchModel
         Fitted.
     values : ndarray of shape (n_rows, n_channels)
         Raw rows, NaN where missing.
@@ -54,7 +54,7 @@ def score_offline(model: DetectorModel, values: np.ndarray) -> Batch:
 
 
 def score_streaming(model: DetectorModel, values: np.ndarray, drift: Drift) -> Batch:
-    """Score rows as a stream would that starts with the first of them.
+    """Score rows as a new stream would.
 
     Parameters
     ----------

@@ -10,6 +10,7 @@ from tsmamba.anomaly.fusion import Standard
 from tsmamba.anomaly.gaps import sparse
 from tsmamba.anomaly.memory import PatchMemory
 from tsmamba.anomaly.plan import Block, Plan
+from tsmamba.anomaly.rows import filled, repeated
 from tsmamba_kernels import PatchIndex
 
 _ROWS = 1024
@@ -24,13 +25,17 @@ class CausalState:
     Parameters
     ----------
     history : ndarray of shape (n_rows, n_channels)
-        The last rows, as many as the widest patch, the autoregression or a gap needs.
+        The last rows, gaps filled, as many as the widest patch, the autoregression or a gap needs.
     recent : ndarray of shape (n_rows, n_blocks, n_channels)
         The last scores of the blocks, as many as are averaged.
     """
 
     history: np.ndarray
     recent: np.ndarray
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the state as arrays, whose shapes never change."""
+        return {"history": self.history, "recent": self.recent}
 
 
 class CausalScorer:
@@ -66,7 +71,7 @@ class CausalScorer:
         self._indices = [] if memory is None else [_index(memory, b) for b in plan.streaming]
         spans = [plan.span(width) for width in (*widths, 1)]
         self.past = max(*widths, 1, autoregression.order + 1) - 1
-        self._kept = max(self.past, plan.repeat)
+        self._kept = max(self.past, plan.repeat, 1)
         self._ring = max(oldest for oldest, _ in spans)
         # Rows under the patches that are averaged.
         self._stretches = [
@@ -149,6 +154,10 @@ class CausalScorer:
             np.zeros((self._kept, channels)), np.zeros((self._ring, len(self._weights), channels))
         )
 
+    def restored(self, arrays: dict[str, np.ndarray]) -> CausalState:
+        """Make a state again of its arrays."""
+        return CausalState(arrays["history"].copy(), arrays["recent"].copy())
+
     def advance(self, states: list[CausalState], rows: np.ndarray) -> np.ndarray:
         """Score as many rows of each of some streams, and move the states past them.
 
@@ -157,7 +166,7 @@ class CausalScorer:
         states : list of CausalState
             One a stream, changed in place.
         rows : ndarray of shape (n_streams, n_rows, n_channels)
-            Without gaps, standardised.
+            Standardised, NaN where missing.
 
         Returns
         -------
@@ -174,13 +183,24 @@ class CausalScorer:
 
     def _advance(self, states: list[CausalState], rows: np.ndarray) -> np.ndarray:
         n = rows.shape[1]
-        values = np.concatenate([np.stack([state.history for state in states]), rows], axis=1)
+        past = np.stack([state.history for state in states])
+        values = np.concatenate([past, self._whole(past, rows)], axis=1)
         blocks = self._blocks(values, n)
         recent = np.concatenate([np.stack([state.recent for state in states]), blocks], axis=1)
         for state, history, ring in zip(states, values, recent, strict=True):
             state.history = history[n:].copy()
             state.recent = ring[n:].copy()
         return self.standard.fuse(self._averaged(recent))
+
+    def _whole(self, past: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Fill gaps from a period before, or with the last value."""
+        if not np.isnan(rows).any():
+            return rows
+        repeat = self.plan.repeat
+        if not repeat:
+            return np.stack([filled(row, old[-1]) for row, old in zip(rows, past, strict=True)])
+        values = np.concatenate([past[:, -repeat:], rows], axis=1)
+        return np.stack([repeated(one, repeat)[repeat:] for one in values])
 
     def _blocks(self, values: np.ndarray, n: int) -> np.ndarray:
         """Return the scores of the last `n` rows, (n_streams, n, n_blocks, n_channels)."""

@@ -16,8 +16,9 @@ from tsmamba.anomaly.calibration import (
 from tsmamba.anomaly.plan import DELAYS
 from tsmamba.errors import ParameterError
 
-PRESETS = ("auto", "tiny")
+PRESETS = ("auto", "alerts", "tiny")
 MODES = ("offline", "streaming")
+_AT_ONCE = ("alerts", "tiny")
 _CALIBRATIONS: dict[str, type[Calibration[Any]]] = {
     "quantile": Quantile,
     "spot": Spot,
@@ -91,10 +92,10 @@ def check_delay(delay: object, preset: str) -> None:
             f"delay={delay!r}; pass a whole number of rows, 0 or more, or one of "
             f"{', '.join(map(repr, DELAYS))}"
         )
-    if preset == "tiny" and delay != 0:
+    if preset in _AT_ONCE and delay != 0:
         raise ParameterError(
-            f'delay={delay!r} with preset="tiny", which judges each row by itself and at once; '
-            'leave delay at 0, or pass preset="auto"'
+            f"delay={delay!r} with preset={preset!r}, which scores each row at once; leave delay "
+            "at 0, or pass preset='auto'"
         )
 
 
@@ -113,7 +114,9 @@ def check_memory(size: object) -> None:
     check_rows("memory_size", size, _LEAST_MEMORY)
 
 
-def calibration_for(calibration: object, contamination: object) -> Calibration[Any]:
+def calibration_for(
+    calibration: object, contamination: object, least: float | None = None
+) -> Calibration[Any]:
     """Return the calibration that two parameters ask for.
 
     Parameters
@@ -122,6 +125,8 @@ def calibration_for(calibration: object, contamination: object) -> Calibration[A
         As given.
     contamination : "auto" or float
         As given.
+    least : float, optional
+        No threshold is below it where both leave it open.
 
     Returns
     -------
@@ -148,7 +153,7 @@ def calibration_for(calibration: object, contamination: object) -> Calibration[A
             )
         return Quantile(contamination=float(contamination))
     if calibration is None:
-        return Quantile()
+        return Quantile(least=least)
     if isinstance(calibration, str):
         check_choice("calibration", calibration, tuple(_CALIBRATIONS))
         return _CALIBRATIONS[calibration]()

@@ -23,7 +23,8 @@ from tsmamba.anomaly.defaults import (
     drift_for,
 )
 from tsmamba.anomaly.episodes import EpisodeRule, episode_frame, episodes_of, rule_for
-from tsmamba.anomaly.model import DetectorModel
+from tsmamba.anomaly.model import DetectorModel, PatchModel
+from tsmamba.anomaly.online import least_threshold
 from tsmamba.anomaly.pace import Pace
 from tsmamba.anomaly.plan import POINTWISE, Plan, plan_for
 from tsmamba.anomaly.plot import plot_scores
@@ -34,7 +35,7 @@ from tsmamba.anomaly.units import Units
 from tsmamba.data.frame import frame_kind, to_native
 from tsmamba.errors import FrameError, ParameterError
 
-_LEAST_ROWS = {"auto": 16, "tiny": 2}
+_LEAST_ROWS = {"auto": 16, "alerts": 16, "tiny": 2}
 
 
 class MambaDetector(OutlierMixin, BaseEstimator):
@@ -51,13 +52,15 @@ class MambaDetector(OutlierMixin, BaseEstimator):
 
     Parameters
     ----------
-    preset : {"auto", "tiny"}, default "auto"
-        "auto" chooses windows by the data. "tiny" judges every row by itself and needs no order of
-        rows: for tables and for tests.
+    preset : {"auto", "alerts", "tiny"}, default "auto"
+        "auto" chooses windows by the data. "alerts" learns from every row, goes on where the fit
+        ended and tells when something rare begins, not how long it lasts; it is always streaming,
+        and `period` and `memory_size` have no say. "tiny" judges every row by itself and needs no
+        order of rows: for tables and for tests.
     mode : {"offline", "streaming"}, default "offline"
         How the methods of this class score. "offline" looks at what comes before and after a row,
         which is more accurate, and compares it with the rest of the same `X`, too. "streaming"
-        gives the numbers of `stream`, which only looks back, beginning with an empty past.
+        gives the numbers of a new `stream`, which only looks back.
     delay : int or {"p/4", "p/2", "p"}, default 0
         Of streams: rows to wait before a row is scored, as a number or as part of the width of a
         patch, about a period. Later scores are better. 0 with "tiny".
@@ -157,7 +160,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         ParameterError, FrameError
             If parameters or rows cannot be used; the detector is then as before.
         """
-        calibration = self._check_parameters()
+        self._check_parameters()
         rows = read_rows(X, self.time_col, self.id_col)
         least = _LEAST_ROWS[self.preset]
         if len(rows.values) < least:
@@ -173,16 +176,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
                 f"X holds no value: all {rows.values.size} are missing; pass rows with values"
             )
         values, _ = _on_grid(rows, pace)
-        units = Units.of(values)
-        model = DetectorModel.fit(
-            values,
-            units,
-            self._plan(units.complete(values)),
-            self.memory_size,
-            calibration,
-            None if pace is None else pace.steps_per_day,
-        )
-        self._set_fitted(model, rows.names, pace)
+        self._set_fitted(self._model_of(values, pace), rows.names, pace)
         return self
 
     def score_samples(self, X: Any) -> np.ndarray:
@@ -336,7 +330,8 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         Returns
         -------
         Stream
-            With an empty past, so that its first rows are warm-up; see `Stream.seed`.
+            With an empty past, so that its first rows are warm-up; see `Stream.seed`. With
+            ``preset="alerts"`` it goes on where the fit ended.
         """
         check_is_fitted(self)
         check_rows("max_keys", max_keys, 1)
@@ -406,8 +401,8 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    def _check_parameters(self) -> Calibration[Any]:
-        """Refuse parameters that make no sense; return the calibration."""
+    def _check_parameters(self) -> None:
+        """Refuse parameters that make no sense."""
         check_choice("preset", self.preset, PRESETS)
         check_choice("mode", self.mode, MODES)
         check_delay(self.delay, self.preset)
@@ -415,7 +410,18 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         if self.period is not None:
             check_rows("period", self.period, 1)
         drift_for(self.drift)
-        return calibration_for(self.calibration, self.contamination)
+        calibration_for(self.calibration, self.contamination)
+
+    def _model_of(self, values: np.ndarray, pace: Pace | None) -> DetectorModel:
+        units = Units.of(values)
+        steps_per_day = None if pace is None else pace.steps_per_day
+        if self.preset == "alerts":
+            least = least_threshold(values.shape[1])
+            calibration = calibration_for(self.calibration, self.contamination, least)
+            return DetectorModel.online(values, units, calibration, steps_per_day)
+        plan = self._plan(units.complete(values))
+        calibration = calibration_for(self.calibration, self.contamination)
+        return PatchModel.fit(values, units, plan, self.memory_size, calibration, steps_per_day)
 
     def _plan(self, standard: np.ndarray) -> Plan:
         if self.preset == "tiny":
@@ -425,16 +431,17 @@ class MambaDetector(OutlierMixin, BaseEstimator):
     def _set_fitted(self, model: DetectorModel, names: list[str] | None, pace: Pace | None) -> None:
         self._model = model
         self._pace = pace
-        self.plan_ = model.offline.plan
+        self.plan_ = model.causal.plan
         self.n_features_in_ = len(model.units.mean)
         if names is None:
             self.__dict__.pop("feature_names_in_", None)
         else:
             self.feature_names_in_ = np.array(names, dtype=object)
         # As everywhere in scikit-learn, another mode needs another fit.
-        self._offline = self.mode == "offline"
-        calibrator = model.offline_calibrator if self._offline else model.causal_calibrator
+        offline = model if isinstance(model, PatchModel) and self.mode == "offline" else None
+        calibrator = offline.offline_calibrator if offline else model.causal_calibrator
         threshold = float(calibrator.copy().step(np.zeros(1))[0][0])
+        self._offline = offline
         self.offset_ = -threshold
         self._usual = calibrator.law.quantile(0.5) / threshold
 
@@ -455,7 +462,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
     def _score_rows(self, rows: Rows) -> Batch:
         values, places = _on_grid(rows, self._pace)
         if self._offline:
-            return score_offline(self._model, values).at(places)
+            return score_offline(self._offline, values).at(places)
         return score_streaming(self._model, values, drift_for(self.drift)).at(places)
 
     def _episodes(self, rows: Rows, scored: Batch, rule: EpisodeRule) -> pl.DataFrame:

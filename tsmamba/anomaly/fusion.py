@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_TOP_CHANNELS = 3
+TOP_CHANNELS = 3
 _HIGHEST = 30.0
 _LEAST_DEVIATION = 1e-3
 
@@ -85,12 +85,12 @@ def contributions(fused: np.ndarray) -> np.ndarray:
     array([[0., 1., 2., 3.]])
     """
     channels = fused.shape[-1]
-    if channels <= _TOP_CHANNELS:
+    if channels <= TOP_CHANNELS:
         shared: np.ndarray = fused / channels
         return shared
-    top = np.argpartition(-fused, _TOP_CHANNELS - 1, axis=-1)[..., :_TOP_CHANNELS]
+    top = np.argpartition(-fused, TOP_CHANNELS - 1, axis=-1)[..., :TOP_CHANNELS]
     out = np.zeros_like(fused)
-    np.put_along_axis(out, top, np.take_along_axis(fused, top, -1) / _TOP_CHANNELS, -1)
+    np.put_along_axis(out, top, np.take_along_axis(fused, top, -1) / TOP_CHANNELS, -1)
     return out
 
 

@@ -14,7 +14,9 @@ from tsmamba.anomaly.causal import CausalScorer
 from tsmamba.anomaly.fusion import shared
 from tsmamba.anomaly.memory import PatchMemory
 from tsmamba.anomaly.offline import OfflineScorer
+from tsmamba.anomaly.online import OnlineScorer
 from tsmamba.anomaly.plan import Plan
+from tsmamba.anomaly.scorer import StreamScorer
 from tsmamba.anomaly.units import Units
 
 # Of a deviation: rows that never change have no score, and still need a threshold.
@@ -23,18 +25,16 @@ _LEAST_SCORE = 1e-3
 
 @dataclass(frozen=True)
 class DetectorModel:
-    """A fitted detector without its scikit-learn clothes.
+    """A fitted detector without its scikit-learn clothes: what streams need of it.
 
     Parameters
     ----------
     units : Units
         Of the channels.
-    offline : OfflineScorer
-        Looks both ways.
-    causal : CausalScorer
+    causal : StreamScorer
         Looks back.
-    offline_calibrator, causal_calibrator : Calibrator
-        Of the scores of either.
+    causal_calibrator : Calibrator
+        Of its scores.
     n_fitted : int
         Rows of the fit.
     fingerprint : str
@@ -42,12 +42,73 @@ class DetectorModel:
     """
 
     units: Units
-    offline: OfflineScorer
-    causal: CausalScorer
-    offline_calibrator: Calibrator
+    causal: StreamScorer
     causal_calibrator: Calibrator
     n_fitted: int
     fingerprint: str
+
+    @classmethod
+    def online(
+        cls,
+        values: np.ndarray,
+        units: Units,
+        calibration: Calibration[Any],
+        steps_per_day: float | None,
+    ) -> "DetectorModel":
+        """Fit statistics that learn from every row.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, n_channels)
+            Raw rows, NaN where missing.
+        units : Units
+            Of these rows.
+        calibration : Calibration
+            Turns scores into thresholds.
+        steps_per_day : float, optional
+            For a calibration by rate.
+
+        Returns
+        -------
+        DetectorModel
+        """
+        scorer, surprises = OnlineScorer.of(units.apply(values))
+        sparse = scorer.sparse(np.isnan(values), len(values), units.known)
+        calibrator = _calibrated(calibration, shared(surprises, sparse), steps_per_day)
+        return cls(units, scorer, calibrator, len(values), _fingerprint(values))
+
+    @cached_property
+    def identity(self) -> str:
+        """Digest by which the states of streams know their model."""
+        digest = hashlib.sha256(f"{self.fingerprint} {self.causal.plan}".encode())
+        for array in (
+            self.units.mean,
+            self.units.scale,
+            self.units.known,
+            *self.causal.arrays(),
+            *self.causal_calibrator.state().values(),
+        ):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class PatchModel(DetectorModel):
+    """A fitted detector with a memory of patches, which also looks both ways.
+
+    Parameters
+    ----------
+    units, causal, causal_calibrator, n_fitted, fingerprint
+        As above.
+    offline : OfflineScorer
+        Looks both ways.
+    offline_calibrator : Calibrator
+        Of its scores.
+    """
+
+    causal: CausalScorer
+    offline: OfflineScorer
+    offline_calibrator: Calibrator
 
     @classmethod
     def fit(
@@ -58,7 +119,7 @@ class DetectorModel:
         memory_size: int,
         calibration: Calibration[Any],
         steps_per_day: float | None,
-    ) -> "DetectorModel":
+    ) -> "PatchModel":
         """Fit to a series.
 
         Parameters
@@ -78,7 +139,7 @@ class DetectorModel:
 
         Returns
         -------
-        DetectorModel
+        PatchModel
         """
         standard = units.complete(values, plan.repeat)
         memory = None
@@ -89,32 +150,21 @@ class DetectorModel:
         causal, causal_fused = CausalScorer.of(standard, plan, memory, regression)
         offline_fused = offline.score(standard, len(standard))
         absent = np.isnan(values)
-        scored = (
-            (offline_fused, offline.sparse(absent, units.known)),
-            (causal_fused, causal.sparse(absent, len(causal_fused), units.known)),
+        causal_sparse = causal.sparse(absent, len(causal_fused), units.known)
+        offline_sparse = offline.sparse(absent, units.known)
+        return cls(
+            units=units,
+            causal=causal,
+            causal_calibrator=_calibrated(
+                calibration, shared(causal_fused, causal_sparse), steps_per_day
+            ),
+            n_fitted=len(values),
+            fingerprint=_fingerprint(values),
+            offline=offline,
+            offline_calibrator=_calibrated(
+                calibration, shared(offline_fused, offline_sparse), steps_per_day
+            ),
         )
-        fits = [
-            calibration.fit(
-                np.maximum(shared(fused, gone).sum(axis=1), _LEAST_SCORE),
-                steps_per_day=steps_per_day,
-            )
-            for fused, gone in scored
-        ]
-        return cls(units, offline, causal, fits[0], fits[1], len(values), _fingerprint(values))
-
-    @cached_property
-    def identity(self) -> str:
-        """Digest by which the states of streams know their model."""
-        digest = hashlib.sha256(f"{self.fingerprint} {self.causal.plan}".encode())
-        for array in (
-            self.units.mean,
-            self.units.scale,
-            self.units.known,
-            *self.causal.arrays(),
-            *self.causal_calibrator.state().values(),
-        ):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
 
     def offline_contributions(self, values: np.ndarray) -> np.ndarray:
         """Score rows with what lies before and after them.
@@ -134,6 +184,14 @@ class DetectorModel:
         standard = self.units.complete(values, self.offline.plan.repeat)
         fused = self.offline.score(standard, self.n_fitted if known else 0)
         return shared(fused, self.offline.sparse(np.isnan(values), self.units.known))
+
+
+def _calibrated(
+    calibration: Calibration[Any], parts: np.ndarray, steps_per_day: float | None
+) -> Calibrator:
+    scores = np.maximum(parts.sum(axis=1), _LEAST_SCORE)
+    calibrator: Calibrator = calibration.fit(scores, steps_per_day=steps_per_day)
+    return calibrator
 
 
 def _fingerprint(values: np.ndarray) -> str:

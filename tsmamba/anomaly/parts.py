@@ -10,13 +10,14 @@ from tsmamba.anomaly.calibration import Calibration
 from tsmamba.anomaly.causal import CausalScorer
 from tsmamba.anomaly.fusion import Standard
 from tsmamba.anomaly.memory import PatchMemory
-from tsmamba.anomaly.model import DetectorModel
+from tsmamba.anomaly.model import DetectorModel, PatchModel
 from tsmamba.anomaly.offline import OfflineScorer
+from tsmamba.anomaly.online import OnlineScorer, OnlineState
 from tsmamba.anomaly.plan import Block, Plan
 from tsmamba.anomaly.units import Units
 
 Arrays = dict[str, np.ndarray]
-_OFFLINE, _CAUSAL = "offline.", "causal."
+_OFFLINE, _CAUSAL, _STATE = "offline.", "causal.", "state."
 
 
 def to_parts(model: DetectorModel) -> tuple[dict[str, Any], Arrays]:
@@ -33,31 +34,32 @@ def to_parts(model: DetectorModel) -> tuple[dict[str, Any], Arrays]:
         Plain values that JSON can hold.
     arrays : dict of str to ndarray
     """
-    offline, causal = model.offline, model.causal
-    arrays = {
-        "mean": model.units.mean,
-        "scale": model.units.scale,
-        "known": model.units.known,
-        "coefficients": offline.autoregression.coefficients,
-        "intercept": offline.autoregression.intercept,
-        "offline_mean": offline.standard.mean,
-        "offline_deviation": offline.standard.deviation,
-        "causal_mean": causal.standard.mean,
-        "causal_deviation": causal.standard.deviation,
-    }
-    if offline.memory is not None:
-        arrays |= {"patches": offline.memory.patches, "ends": offline.memory.ends}
-    for prefix, calibrator in (
-        (_OFFLINE, model.offline_calibrator),
-        (_CAUSAL, model.causal_calibrator),
-    ):
+    settings: dict[str, Any] = {"n_fitted": model.n_fitted, "fingerprint": model.fingerprint}
+    units = model.units
+    arrays = {"mean": units.mean, "scale": units.scale, "known": units.known}
+    calibrators = {_CAUSAL: model.causal_calibrator}
+    if isinstance(model, PatchModel):
+        calibrators[_OFFLINE] = model.offline_calibrator
+        offline, causal = model.offline, model.causal
+        arrays |= {
+            "coefficients": offline.autoregression.coefficients,
+            "intercept": offline.autoregression.intercept,
+            "offline_mean": offline.standard.mean,
+            "offline_deviation": offline.standard.deviation,
+            "causal_mean": causal.standard.mean,
+            "causal_deviation": causal.standard.deviation,
+        }
+        if offline.memory is not None:
+            arrays |= {"patches": offline.memory.patches, "ends": offline.memory.ends}
+        settings |= {
+            "plan": asdict(offline.plan),
+            "memory_size": offline.memory.size if offline.memory else 0,
+        }
+    else:
+        state = model.causal.start().arrays()
+        arrays |= {f"{_STATE}{name}": part for name, part in state.items()}
+    for prefix, calibrator in calibrators.items():
         arrays |= {f"{prefix}{name}": part for name, part in calibrator.state().items()}
-    settings = {
-        "plan": asdict(offline.plan),
-        "memory_size": offline.memory.size if offline.memory else 0,
-        "n_fitted": model.n_fitted,
-        "fingerprint": model.fingerprint,
-    }
     return settings, arrays
 
 
@@ -78,6 +80,12 @@ def from_parts(
     DetectorModel
         The same, bit for bit.
     """
+    units = Units(arrays["mean"], arrays["scale"], arrays["known"])
+    calibrator = calibration.restored(_under(_CAUSAL, arrays))
+    facts = settings["n_fitted"], settings["fingerprint"]
+    if "plan" not in settings:
+        scorer = OnlineScorer(OnlineState.restored(_under(_STATE, arrays)))
+        return DetectorModel(units, scorer, calibrator, *facts)
     saved = settings["plan"]
     blocks = {
         mode: tuple(Block(**block) for block in saved[mode]) for mode in ("offline", "streaming")
@@ -91,14 +99,13 @@ def from_parts(
         mode: Standard(arrays[f"{mode}_mean"], arrays[f"{mode}_deviation"])
         for mode in ("offline", "causal")
     }
-    return DetectorModel(
-        units=Units(arrays["mean"], arrays["scale"], arrays["known"]),
+    return PatchModel(
+        units,
+        CausalScorer(plan, memory, regression, standards["causal"]),
+        calibrator,
+        *facts,
         offline=OfflineScorer(plan, memory, regression, standards["offline"]),
-        causal=CausalScorer(plan, memory, regression, standards["causal"]),
         offline_calibrator=calibration.restored(_under(_OFFLINE, arrays)),
-        causal_calibrator=calibration.restored(_under(_CAUSAL, arrays)),
-        n_fitted=settings["n_fitted"],
-        fingerprint=settings["fingerprint"],
     )
 
 

@@ -7,11 +7,10 @@ import numpy as np
 
 from tsmamba.anomaly.answers import Answers
 from tsmamba.anomaly.calibration import Drift, Watch
-from tsmamba.anomaly.causal import CausalState
 from tsmamba.anomaly.fusion import shared
 from tsmamba.anomaly.model import DetectorModel
 from tsmamba.anomaly.result import Time
-from tsmamba.anomaly.rows import filled, repeated
+from tsmamba.anomaly.scorer import ScorerState
 
 
 @dataclass
@@ -20,12 +19,10 @@ class StreamState:
 
     Parameters
     ----------
-    causal : CausalState
+    causal : ScorerState
         Of the scorer.
     watch : Watch
         Threshold, p-values and drift.
-    last : ndarray of shape (n_channels,)
-        Last value of each channel, in its unit.
     gone : int
         Missing rows since the last one that was there.
     since : int
@@ -40,9 +37,8 @@ class StreamState:
         Steps that it is behind the clock of the series, see `Pace.rows`.
     """
 
-    causal: CausalState
+    causal: ScorerState
     watch: Watch
-    last: np.ndarray
     gone: int
     since: int
     absent: np.ndarray
@@ -68,7 +64,6 @@ class StreamState:
         return cls(
             causal=model.causal.start(),
             watch=drift.watch(model.causal_calibrator.copy()),
-            last=np.zeros(len(model.units.mean)),
             gone=0,
             since=0,
             absent=np.zeros((model.causal.reach, len(model.units.mean)), dtype=bool),
@@ -78,9 +73,7 @@ class StreamState:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays; the same after any number of rows."""
-        arrays = (
-            self.causal.history, self.causal.recent, self.last, self.absent, self.answers.given
-        )  # fmt: skip
+        arrays = (*self.causal.arrays().values(), self.absent, self.answers.given)
         watch = self.watch.state().values()
         return sum(array.nbytes for array in arrays) + sum(part.nbytes for part in watch)
 
@@ -123,7 +116,7 @@ def longest_gap(model: DetectorModel) -> int:
     -------
     int
     """
-    return model.causal.warm_up + model.causal.plan.delay + 1
+    return max(model.causal.warm_up, model.causal.past) + model.causal.plan.delay + 1
 
 
 def advance(model: DetectorModel, states: list[StreamState], values: np.ndarray) -> list[Scored]:
@@ -144,39 +137,20 @@ def advance(model: DetectorModel, states: list[StreamState], values: np.ndarray)
         One a stream.
     """
     absent = np.isnan(values)
-    rows = model.units.apply(values)
-    if absent.any():
-        repeat = model.causal.plan.repeat
-        rows = np.stack(
-            [_whole(one, state, repeat) for one, state in zip(rows, states, strict=True)]
-        )
-    fused = model.causal.advance([state.causal for state in states], rows)
+    fused = model.causal.advance([state.causal for state in states], model.units.apply(values))
     return [
-        _judge(model, state, row, one, gone)
-        for state, row, one, gone in zip(states, rows, fused, absent, strict=True)
+        _judge(model, state, one, gone)
+        for state, one, gone in zip(states, fused, absent, strict=True)
     ]
 
 
-def _whole(rows: np.ndarray, state: StreamState, repeat: int) -> np.ndarray:
-    """Fill gaps from a period before, or with the last value."""
-    if not repeat:
-        return filled(rows, state.last)
-    past = state.causal.history[-repeat:]
-    return repeated(np.concatenate([past, rows]), repeat)[repeat:]
-
-
 def _judge(
-    model: DetectorModel,
-    state: StreamState,
-    rows: np.ndarray,
-    fused: np.ndarray,
-    absent: np.ndarray,
+    model: DetectorModel, state: StreamState, fused: np.ndarray, absent: np.ndarray
 ) -> Scored:
     """Turn the scores by channel of one stream into calibrated ones."""
-    n = len(rows)
+    n = len(fused)
     missing = np.asarray(absent.all(axis=-1))
     warm = _count(state, missing, model.causal.past) > model.causal.warm_up
-    state.last = rows[-1].copy()
     absent = np.concatenate([state.absent, absent])
     state.absent = absent[n:].copy()
     newest = len(absent) - model.causal.plan.delay

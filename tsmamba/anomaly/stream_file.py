@@ -10,7 +10,6 @@ import torch
 
 from tsmamba.anomaly.answers import Answers
 from tsmamba.anomaly.calibration import Drift
-from tsmamba.anomaly.causal import CausalState
 from tsmamba.anomaly.model import DetectorModel
 from tsmamba.anomaly.result import Result, Time
 from tsmamba.anomaly.state import StreamState
@@ -18,7 +17,7 @@ from tsmamba.errors import ModelFileError
 from tsmamba.persistence import load_model, save_model
 
 _KIND = "MambaDetector stream"
-_WATCH = "watch."
+_CAUSAL, _WATCH = "causal.", "watch."
 
 
 def save_stream(
@@ -83,15 +82,9 @@ def load_stream(
     out: OrderedDict[str | None, StreamState] = OrderedDict()
     for i, key in enumerate(settings["keys"]):
         state = StreamState.start(model, drift)
-        state.causal = CausalState(arrays["history"][i].copy(), arrays["recent"][i].copy())
-        state.watch.restore(
-            {
-                name.removeprefix(_WATCH): part[i].copy()
-                for name, part in arrays.items()
-                if name.startswith(_WATCH)
-            }
-        )
-        state.last, state.absent = arrays["last"][i].copy(), arrays["absent"][i].copy()
+        state.causal = model.causal.restored(_under(_CAUSAL, arrays, i))
+        state.watch.restore(_under(_WATCH, arrays, i))
+        state.absent = arrays["absent"][i].copy()
         state.gone, state.since = (int(n) for n in arrays["counts"][i])
         state.answers = Answers(
             arrays["given"][i].copy(),
@@ -105,15 +98,22 @@ def load_stream(
 
 def _arrays(state: StreamState) -> dict[str, np.ndarray]:
     own = {
-        "history": state.causal.history,
-        "recent": state.causal.recent,
-        "last": state.last,
         "absent": state.absent,
         "given": state.answers.given,
         "counts": np.array([state.gone, state.since]),
         "late": np.array([state.late]),
     }
-    return own | {f"{_WATCH}{name}": part for name, part in state.watch.state().items()}
+    for prefix, parts in ((_CAUSAL, state.causal.arrays()), (_WATCH, state.watch.state())):
+        own |= {f"{prefix}{name}": part for name, part in parts.items()}
+    return own
+
+
+def _under(prefix: str, arrays: dict[str, np.ndarray], i: int) -> dict[str, np.ndarray]:
+    return {
+        name.removeprefix(prefix): part[i]
+        for name, part in arrays.items()
+        if name.startswith(prefix)
+    }
 
 
 def _fields(result: Result) -> dict[str, Any]:

@@ -34,6 +34,17 @@ class Mode(StrEnum):
     streaming = "streaming"
 
 
+class Preset(StrEnum):
+    """What is to be found."""
+
+    auto = "auto"
+    alerts = "alerts"
+    tiny = "tiny"
+
+
+# Settings that a preset does without.
+_IDLE = {Preset.alerts: ("mode", "period"), Preset.tiny: ("period",)}
+
 # The flags, one type each, so that the command itself stays readable.
 _Train = Annotated[
     int | None,
@@ -64,6 +75,14 @@ _Out = Annotated[
 _Plot = Annotated[Path | None, typer.Option(help="File for a picture.", rich_help_panel=_OUTPUT)]
 _Save = Annotated[
     Path | None, typer.Option(help="File to keep the detector in.", rich_help_panel=_OUTPUT)
+]
+_Preset = Annotated[
+    Preset | None,
+    typer.Option(
+        help="auto sees shapes, alerts tells when something rare begins, tiny judges every row by "
+        "itself; auto if not given.",
+        rich_help_panel=_DETECTOR,
+    ),
 ]
 _Mode = Annotated[
     Mode | None,
@@ -181,6 +200,7 @@ def detect(
     id_col: IdCol = None,
     time_col: TimeCol = None,
     target: Target = None,
+    preset: _Preset = None,
     mode: _Mode = None,
     delay: _Delay = None,
     calibration: _Calibration = None,
@@ -199,6 +219,7 @@ def detect(
         outputs.check()
         wanted = Wanted(id_col, time_col, tuple(target or ()))
         settings = {
+            "--preset": ("preset", preset and preset.value),
             "--mode": ("mode", mode and mode.value),
             "--delay": ("delay", int(delay) if delay and delay.isdigit() else delay),
             "--calibration": ("calibration", calibration),
@@ -237,13 +258,22 @@ def _fit(file: Path, normal: Normal, wanted: "Wanted", settings: dict[str, Any])
                 f"--train {normal.train}: {file} has {known.height} rows; give a smaller number"
             )
         known = known.head(normal.train)
-    if settings.get("delay") and settings.get("mode") != Mode.streaming:
-        say("note", "--delay counts in streams only; add --mode streaming to see what it does")
+    _note_idle(settings)
     detector = MambaDetector(time_col=rows.time_col or TIME, **settings).fit(known)
     if normal.fit is not None:
         same = replace(wanted, time_col=rows.time_col, targets=tuple(rows.names))
         rows = _read(file, same, normal.fit)
     return _Run(rows, detector)
+
+
+def _note_idle(settings: dict[str, Any]) -> None:
+    """Say which settings change nothing beside others."""
+    preset = settings.get("preset", Preset.auto)
+    for name in _IDLE.get(preset, ()):
+        if name in settings:
+            say("note", f"--{name} has no say with --preset {preset}")
+    if preset == Preset.auto and settings.get("delay") and settings.get("mode") != Mode.streaming:
+        say("note", "--delay counts in streams only; add --mode streaming to see what it does")
 
 
 def _apply(file: Path, model: Path, fitting_flags: Sequence[str]) -> _Run:
@@ -294,18 +324,7 @@ def _deliver(run: _Run, outputs: Outputs, started: float) -> None:
         write_table(scores, outputs.out)
     if outputs.plot is not None:
         detector.plot(rows.frame, path=outputs.plot)
-    facts = {
-        "rows": f"{scores.height:,}",
-        "channels": ", ".join(rows.names),
-        "mode": detector.mode,
-        "period": f"{detector.plan_.period:,} rows",
-        "alerts": f"{scores['is_anomaly'].sum():,} rows in {episodes.height:,} episodes",
-    }
-    if detector.mode == Mode.streaming:
-        facts["delay"] = f"{detector.plan_.delay:,} rows"
-    unscored = scores["score"].null_count()
-    if unscored:
-        facts["no score"] = f"{unscored:,} rows"
+    facts = _facts(run, scores, episodes)
     facts["seconds"] = f"{time.perf_counter() - started:.1f}"
     for name, path in {"scores": outputs.out, "plot": outputs.plot, "model": outputs.save}.items():
         if path is not None and path != Path("-"):
@@ -318,6 +337,26 @@ def _deliver(run: _Run, outputs: Outputs, started: float) -> None:
     )
     keys = ["start", "end", "channels"]
     show(table, keys, facts, on_stderr=outputs.on_stdout, rows=_EPISODES)
+
+
+def _facts(run: _Run, scores: "pl.DataFrame", episodes: "pl.DataFrame") -> dict[str, str]:
+    """Sum up what was done and found."""
+    detector = run.detector
+    facts = {"rows": f"{scores.height:,}", "channels": ", ".join(run.channels.names)}
+    idle = _IDLE.get(Preset(detector.preset), ())
+    if detector.preset != Preset.auto:
+        facts["preset"] = detector.preset
+    if "mode" not in idle:
+        facts["mode"] = detector.mode
+    if "period" not in idle:
+        facts["period"] = f"{detector.plan_.period:,} rows"
+    facts["alerts"] = f"{scores['is_anomaly'].sum():,} rows in {episodes.height:,} episodes"
+    if "mode" not in idle and detector.mode == Mode.streaming:
+        facts["delay"] = f"{detector.plan_.delay:,} rows"
+    unscored = scores["score"].null_count()
+    if unscored:
+        facts["no score"] = f"{unscored:,} rows"
+    return facts
 
 
 def _scores(run: _Run) -> "pl.DataFrame":

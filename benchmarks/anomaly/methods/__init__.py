@@ -42,6 +42,7 @@ METHODS = {
     "PCA": Entry(PrincipalComponents, "half a window"),
     "nearest neighbour": Entry(Nearest, "half a window"),
     "isolation forest": Entry(Forest, "half a window", random=True),
+    f"{OURS} (alerts)": Entry(partial(Tsmamba, preset="alerts"), "nothing"),
     f"{OURS} (delay 0)": Entry(partial(Tsmamba, mode="streaming", delay=0), "nothing"),
     f"{OURS} (delay p/4)": Entry(partial(Tsmamba, mode="streaming", delay="p/4"), "p/4"),
     f"{OURS} (delay p/2)": Entry(partial(Tsmamba, mode="streaming", delay="p/2"), "p/2"),

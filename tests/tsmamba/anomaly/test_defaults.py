@@ -9,7 +9,11 @@ from tsmamba.errors import ParameterError
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"preset": "best"}, r"preset='best'; pass one of 'auto', 'tiny'"),
+        ({"preset": "best"}, r"preset='best'; pass one of 'auto', 'alerts', 'tiny'"),
+        (
+            {"preset": "alerts", "delay": "p/4"},
+            r"delay='p/4' with preset='alerts', .*; leave delay",
+        ),
         ({"mode": "online"}, r"mode='online'; pass one of 'offline', 'streaming'"),
         (
             {"delay": "p/3"},
@@ -20,7 +24,7 @@ from tsmamba.errors import ParameterError
         ({"delay": True}, r"delay=True; pass a whole number"),
         (
             {"delay": "p/4", "preset": "tiny"},
-            r"delay='p/4' with preset=\"tiny\", .* leave delay at 0",
+            r"delay='p/4' with preset='tiny', .* leave delay at 0",
         ),
         ({"period": 0}, r"period=0; pass a whole number of 1 or more"),
         ({"period": True}, r"period=True; pass a whole number"),
@@ -32,6 +36,7 @@ from tsmamba.errors import ParameterError
         ({"calibration": "pot"}, r"calibration='pot'; pass one of 'quantile', 'spot'"),
         ({"calibration": 3}, r"calibration=3; pass one of .* with settings of your own"),
         ({"calibration": Spot(q=2)}, r"Spot: q=2"),
+        ({"calibration": Quantile(least=0)}, r"Quantile: least=0; pass a number above 0 or None"),
         ({"drift": 5}, r"drift=5; pass a Drift or None"),
         ({"drift": Drift(patience=1)}, r"Drift: patience=1"),
     ],
@@ -61,4 +66,6 @@ def test_a_calibration_of_ones_own_is_taken_as_it_is():
     assert calibration_for(own, "auto") is own
     assert drift_for(drift) is drift
     assert calibration_for(None, 0.1).contamination == 0.1
+    assert calibration_for(None, "auto", 2.0).least == 2.0
+    assert calibration_for(None, 0.1, 2.0).least is None
     assert drift_for(None).patience == Drift().patience

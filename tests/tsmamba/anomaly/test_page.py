@@ -11,5 +11,6 @@ def test_the_code_of_the_page_runs():
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     assert names["result"].status == "ok"  # type: ignore[attr-defined]
+    assert [str(t) for t in names["told"]] == ["2014-11-02 01:00:00"]  # type: ignore[attr-defined]

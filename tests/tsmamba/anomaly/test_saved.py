@@ -22,6 +22,8 @@ from tsmamba.errors import FrameError, ModelFileError
         {"calibration": Conformal(alpha=0.02, window=30)},
         {"calibration": Rate(per_day=3, steps_per_day=100)},
         {"preset": "tiny", "calibration": "conformal"},
+        {"preset": "alerts"},
+        {"preset": "alerts", "calibration": Quantile(least=1.5)},
         {"period": np.int64(20)},
     ],
     ids=str,

@@ -143,6 +143,27 @@ def test_a_delay_without_a_stream_is_noted(tsmamba_detect, parquet: Path) -> Non
     )
 
 
+def test_alerts_are_a_preset(tsmamba_detect, parquet: Path) -> None:
+    done = tsmamba_detect(parquet, *TRAIN, "--preset", "alerts", "--out", "-")
+    found = csv_of(done)
+    detector = tsmamba.MambaDetector("alerts").fit(series().head(NORMAL))
+    np.testing.assert_allclose(found["score"], detector.anomaly_score(series()), rtol=1e-6)
+    assert found["is_anomaly"][BUMP.start]
+    facts = dict(line.split(None, 1) for line in done.stderr.splitlines()[-5:])
+    assert facts["preset"].strip() == "alerts"
+    assert "mode" not in facts
+
+
+def test_settings_that_a_preset_does_without_are_noted(tsmamba_detect, parquet: Path) -> None:
+    idle = ("--mode", "offline", "--period", 24)
+    done = tsmamba_detect(parquet, *TRAIN, "--preset", "alerts", *idle)
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.splitlines() == [
+        "note: --mode has no say with --preset alerts",
+        "note: --period has no say with --preset alerts",
+    ]
+
+
 def test_normal_rows_of_another_table(tsmamba_detect, parquet: Path, tmp_path: Path) -> None:
     normal, labelled = tmp_path / "normal.csv", tmp_path / "labelled.parquet"
     series().head(NORMAL).write_csv(normal)
@@ -231,6 +252,7 @@ def test_a_picture_without_matplotlib_is_refused_before_the_fit(
         (["--train", 5], "fit needs at least 16 rows"),
         ([*TRAIN, "--mode", "streaming", "--delay", "p/3"], "or one of 'p/4', 'p/2', 'p'"),
         ([*TRAIN, "--delay", "-1"], "delay='-1'"),
+        ([*TRAIN, "--preset", "alerts", "--delay", "p/4"], "delay='p/4' with preset='alerts'"),
         ([*TRAIN, "--calibration", "evt"], "pass one of 'quantile', 'spot'"),
         ([*TRAIN, "--contamination", 2], "contamination=2.0"),
         ([*TRAIN, "--target", "load"], "has no column 'load', which --target names; columns: ds"),
@@ -268,7 +290,9 @@ def test_a_table_without_numbers_is_refused(tsmamba_detect, tmp_path: Path) -> N
     )
 
 
-@pytest.mark.parametrize("arguments", [["--bad"], ["--mode", "online"], ["--train", "0"]])
+@pytest.mark.parametrize(
+    "arguments", [["--bad"], ["--mode", "online"], ["--preset", "best"], ["--train", "0"]]
+)
 def test_a_bad_flag_is_exit_code_two(tsmamba_detect, parquet: Path, arguments: list) -> None:
     assert tsmamba_detect(parquet, *arguments).exit_code == 2
 

@@ -51,6 +51,8 @@ class Quantile(Calibration[FixedCalibrator]):
     contamination : float in (0, 1), optional
         The share. Without it the threshold is one that an episode of normal scores is expected to
         reach once in a time as long as the training part, which is mostly beyond all scores seen.
+    least : float > 0, optional
+        The threshold is never below it.
 
     Examples
     --------
@@ -65,8 +67,9 @@ class Quantile(Calibration[FixedCalibrator]):
 
     kind = FixedCalibrator
 
-    def __init__(self, *, contamination: float | None = None) -> None:
+    def __init__(self, *, contamination: float | None = None, least: float | None = None) -> None:
         self.contamination = contamination
+        self.least = least
 
     def check(self) -> None:
         """Refuse settings out of range, before any work.
@@ -81,6 +84,7 @@ class Quantile(Calibration[FixedCalibrator]):
         >>> Quantile(contamination=0.1).check()
         """
         check_number(self, "contamination", above=0, below=1, optional=True)
+        check_number(self, "least", above=0, optional=True)
 
     def _fitted(self, scores: NDArray[np.float64], steps_per_day: float | None) -> FixedCalibrator:
         present = scores[~np.isnan(scores)]
@@ -88,4 +92,4 @@ class Quantile(Calibration[FixedCalibrator]):
             threshold = EpisodeThreshold.fit(scores, 1.0, run_length(scores)).value
         else:
             threshold = just_above(float(np.quantile(present, 1 - self.contamination)))
-        return FixedCalibrator(Tail.fit(present), threshold)
+        return FixedCalibrator(Tail.fit(present), max(threshold, self.least or 0.0))

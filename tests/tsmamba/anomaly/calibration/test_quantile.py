@@ -21,3 +21,10 @@ def test_without_one_a_time_as_long_has_one_episode(make_scores):
         thresholds, _ = Quantile().fit(before).step(later)
         counts.append(count_episodes(later >= thresholds, run_length(before)))
     assert np.mean(counts) == pytest.approx(1, abs=0.5)
+
+
+def test_a_threshold_is_never_below_the_least(rng):
+    scores = rng.exponential(size=500)
+    free = Quantile(contamination=0.1).fit(scores).threshold
+    for least, threshold in ((free / 2, free), (2 * free, 2 * free)):
+        assert Quantile(contamination=0.1, least=least).fit(scores).threshold == threshold
