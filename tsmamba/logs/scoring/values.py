@@ -12,6 +12,8 @@ _BINS = 128
 _ZERO = 32
 # Silent for so many values of a slot.
 _WARMUP = 20
+# A bin that holds more than one value in so many is usual, and costs nothing.
+_USUAL = 8.0
 # Counts are halved here: the histogram follows a slow change.
 _CAP = 2_000.0
 # A value beyond all that were seen costs as many nats for each bin in between.
@@ -67,6 +69,8 @@ class _Slot:
     def _tail(self, index: int) -> float:
         """Cost of a bin: minus the logarithm of the smaller tail, doubled."""
         here = self.counts[index]
+        if here * _USUAL > self.total:
+            return 0.0
         # Counts are halves of whole numbers: sums and differences of them are exact.
         below = sum(self.counts[:index]) + here
         above = self.total - below + here

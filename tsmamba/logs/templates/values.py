@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from math import isfinite, nan
 
-from tsmamba.logs.templates.masks import WILD, folded, opening, shape, split
+from tsmamba.logs.templates.masks import MORE, WILD, folded, opening, shape, split
 
 __all__ = ["numbers"]
 
@@ -16,12 +16,29 @@ _PLACE = re.compile(rf"{_MARKS}{_KEY}{re.escape(WILD)}{_UNIT}{_MARKS}")
 _NUMBER = re.compile(rf"{_MARKS}{_KEY}([+-]?[0-9]++(?:\.[0-9]++)?){_UNIT}{_MARKS}")
 
 
+_QUICK_NUMBER = r"([+-]?[0-9]++(?:\.[0-9]++)?)"
+
+
 @lru_cache(10_000)
 def _places(template: str) -> tuple[tuple[int, ...], int]:
     """Return where numbers may stand, and the number of words."""
     words = template.split()
     places = [place for place, word in enumerate(words) if _PLACE.fullmatch(word)]
     return tuple(places[:_MOST]), len(words)
+
+
+@lru_cache(10_000)
+def _quick(template: str) -> re.Pattern[str] | None:
+    """Return a pattern that finds the numbers of most messages; None if there cannot be one."""
+    places = _places(template)[0]
+    words = template.split()
+    if any(word.endswith(MORE) for word in words):
+        return None
+    parts = []
+    for place, word in enumerate(words):
+        gap = _QUICK_NUMBER if place in places else r"\S*"
+        parts.append(re.escape(word).replace(re.escape(WILD), gap))
+    return re.compile(r"\s+".join(parts))
 
 
 def numbers(body: str, template: str) -> tuple[float, ...]:
@@ -48,6 +65,10 @@ def numbers(body: str, template: str) -> tuple[float, ...]:
     places, length = _places(template)
     if not places:
         return ()
+    quick = _quick(template)
+    found = None if quick is None else quick.fullmatch(body)
+    if found is not None:
+        return tuple([_number(text) for text in found.groups()])
     words = _words(opening(body))
     if len(words) != length:
         words = folded(words)
