@@ -24,7 +24,7 @@ _ALERTED = 3
 
 _Sources = Annotated[
     list[str] | None,
-    typer.Argument(help="Files, or - for standard input, the default.", metavar="[SOURCE]..."),
+    typer.Argument(help="Files, or - for standard input, the default.", metavar="SOURCE"),
 ]
 _Model = Annotated[Path, typer.Option("--model", "-m", help="Model file.", dir_okay=False)]
 
@@ -74,7 +74,7 @@ def fit(
     """Learn what is usual from logs, and write a model file."""
     with plain_errors():
         from tsmamba.logs.fitting import fitted_state
-        from tsmamba.logs.saved import save_state
+        from tsmamba.logs.saved import check_place, save_state
         from tsmamba.logs.settings import LogSettings
 
         settings = LogSettings(
@@ -87,6 +87,7 @@ def fit(
             time_format=time_format,
             time_zone=time_zone,
         )
+        check_place(model)
         paths = [Path(name) for name in sources or ["-"]]
         with _progress() as advance:
             state = fitted_state(paths, settings, advance)

@@ -64,6 +64,11 @@ class Episodes:
         # In the order of their last alerts.
         self._open: dict[tuple[str, str], LogEpisode] = {}
 
+    @property
+    def quiet(self) -> bool:
+        """Whether no episode is open: a result below the threshold then changes nothing."""
+        return not self._open
+
     def step(self, result: LogResult) -> tuple[str | None, list[LogEpisode]]:
         """Take in a result; return its episode, and the episodes that opened or closed."""
         told = self._over(result.time)

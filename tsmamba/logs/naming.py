@@ -1,6 +1,6 @@
 """Which template a record has: the one it carries, or the one its message is given."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tsmamba.logs.record import LogRecord
@@ -64,8 +64,11 @@ class Templates:
                 self._forget_texts()
         return text
 
-    def renames(self) -> Iterator[tuple[int, int]]:
+    def renames(self) -> Iterable[tuple[int, int]]:
         """Templates that became another one since the last call: old and new number."""
+        return self._renames() if self.miner.has_events else ()
+
+    def _renames(self) -> Iterator[tuple[int, int]]:
         for event in self.miner.drain_events():
             self._forget_texts()
             if event.kind == "alias":

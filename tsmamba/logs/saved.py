@@ -10,7 +10,7 @@ from typing import Any
 
 from tsmamba.errors import ModelFileError
 
-__all__ = ["digest_of", "load_state", "save_state"]
+__all__ = ["check_place", "digest_of", "load_state", "save_state"]
 
 _KIND = "LogDetector"
 _VERSION = 1
@@ -21,6 +21,21 @@ _PACKED = 6
 def digest_of(state: dict[str, Any]) -> str:
     """Name of a state: the same for the same values."""
     return hashlib.sha256(_text(state)).hexdigest()
+
+
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Refuse a place where no model file can be, before the work is done.
+
+    Raises
+    ------
+    ModelFileError
+        If the folder does not exist, or there is a folder of that name.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise ModelFileError(f"cannot write {str(target)!r}: there is no folder {target.parent}")
+    if target.is_dir():
+        raise ModelFileError(f"cannot write {str(target)!r}: it is a folder; give a file in it")
 
 
 def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:

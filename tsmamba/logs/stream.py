@@ -258,6 +258,8 @@ class LogStream:
         return self._tell(result)
 
     def _tell(self, result: LogResult) -> LogResult:
+        if self._episodes.quiet and not result.is_anomaly:
+            return result
         episode, told = self._episodes.step(result)
         self._told += told
         if episode is None:

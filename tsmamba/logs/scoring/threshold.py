@@ -113,7 +113,7 @@ class GuardedThresholds:
     def step(self, costs: Sequence[float]) -> bool:
         """Return whether one of the costs alerts, and take them in."""
         self._count += 1
-        alerts = any(map(gt, costs, self.values))
+        alerts = True in map(gt, costs, self.values)
         if alerts:
             costs = [self._usual(kind, cost) for kind, cost in enumerate(costs)]
         self._highest = list(map(max, self._highest, costs))

@@ -208,6 +208,11 @@ class TemplateMiner:
         """
         return numbers(body, self.template(id))
 
+    @property
+    def has_events(self) -> bool:
+        """Whether something happened to templates since the last call of `drain_events`."""
+        return bool(self._events)
+
     def drain_events(self) -> list[TemplateEvent]:
         """Return what happened to templates since the last call, oldest first.
 
