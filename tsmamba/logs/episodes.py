@@ -8,6 +8,10 @@ from tsmamba.logs.result import LogResult, iso
 
 __all__ = ["Episodes", "LogEpisode"]
 
+# Open at most; the one whose last alert is oldest is over then. Where lines have no times, or each
+# session is a stream, nothing else would end them.
+_MOST = 1_000
+
 
 @dataclass(slots=True)
 class LogEpisode:
@@ -96,6 +100,8 @@ class Episodes:
         episode.peak = max(episode.peak, result.score)
         if episode.alerts == 1:
             told.append(LogEpisode(**asdict(episode)))
+        if len(self._open) > _MOST:
+            told.append(_closed(self._open.pop(next(iter(self._open)))))
         return episode.episode_id, told
 
     def close(self) -> list[LogEpisode]:
@@ -122,10 +128,13 @@ class Episodes:
     def _over(self, now: int | None) -> list[LogEpisode]:
         if not self._open or now is None:
             return []
-        limit = now - int(self.cool_down * 1e9)
+        reach = int(self.cool_down * 1e9)
         over = []
         for episode in self._open.values():
-            if episode.end is None or episode.end >= limit:
+            if episode.end is None:
+                continue
+            # One that ends in the future had a wrong stamp.
+            if abs(now - episode.end) <= reach:
                 break
             over.append(episode)
         for episode in over:

@@ -1,12 +1,13 @@
 """The estimator: fit a log, score another one, or open a stream."""
 
 import os
-from typing import Self
+from typing import Any, Self
 
 import polars as pl
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from tsmamba.errors import ParameterError
 from tsmamba.logs.fitting import fitted_state
 from tsmamba.logs.intake import LogSource, batches, last_changes
 from tsmamba.logs.reader import Reader
@@ -246,8 +247,11 @@ class LogDetector(BaseEstimator):
         return results + stream.close()
 
 
-def _names(names: tuple[str, ...] | list[str] | str) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+def _names(names: Any) -> tuple[str, ...]:
+    names = (names,) if isinstance(names, str) else names
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise ParameterError(f"stream_by={names!r}: give names of fields, such as ('service',)")
+    return tuple(names)
 
 
 def _frame(results: list[LogResult]) -> pl.DataFrame:

@@ -39,10 +39,12 @@ def fitted_state(
     reader = Reader(settings, last_changes(source))
     templates = Templates(TemplateMiner(max_templates=settings.max_templates))
     seen: list[tuple[Line, LogRecord, int]] = []
+    aliases: dict[int, int] = {}
     for records in batches(source, reader):
-        seen += [(line, record, templates.id_of(record)) for line, record in records]
+        for line, record in records:
+            seen.append((line, record, templates.id_of(record)))
+            aliases.update(templates.renames())
         advance(len(records))
-    aliases = dict(templates.renames())
     if len(seen) < _LEAST_LINES:
         raise ParameterError(
             f"the log has {len(seen)} lines; give {_LEAST_LINES} or more to learn from"
@@ -59,7 +61,7 @@ def fitted_state(
         model = SessionModel.fitted(sessions, settings.rate, settings.trimmed)
     return {
         "settings": {**settings.to_dict(), "format": _format(settings, reader)},
-        "reader": {"sources": {}, "waiting": []},
+        "reader": Reader(settings).to_dict(),
         "templates": templates.to_dict(),
         "model": model.to_dict(),
         "tracker": tracker.to_dict(),
@@ -67,12 +69,13 @@ def fitted_state(
         "numbered": 0,
         "lines_without_session": 0,
         "alerts": 0,
+        "told": [],
         "report": {
             "lines": reader.lines,
             "lines_unparsed": reader.lines_unparsed,
             "unparsed": reader.unparsed,
             "formats": sorted(reader.formats),
-            "templates": len(templates.miner),
+            "templates": len(templates),
             "sessions": None if settings.session is None else len(sessions),
         },
     }

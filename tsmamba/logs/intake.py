@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from tsmamba.errors import FrameError, ParameterError
 from tsmamba.logs.reader import Reader
+from tsmamba.logs.reading.severity import severity_of
 from tsmamba.logs.record import Line, LogRecord
 from tsmamba.logs.sources import LinesSource, Source, open_sources
 
@@ -23,7 +24,7 @@ _PAUSE = 1.0
 
 def batches(source: LogSource, reader: Reader) -> Iterator[list[tuple[Line, LogRecord]]]:
     """Read a log to its end, some thousand records at a time."""
-    if hasattr(source, "columns"):
+    if _is_frame(source):
         yield from _of_frame(source, reader)
         return
     paths = _paths(source)
@@ -56,8 +57,15 @@ def _of_source(opened: Source, reader: Reader) -> Iterator[list[tuple[Line, LogR
         opened.close()
 
 
+def _is_frame(source: LogSource) -> bool:
+    # Asked of the type: a lazy frame computes its columns, and says that it is slow.
+    return hasattr(type(source), "columns")
+
+
 def _paths(source: LogSource) -> list[str] | None:
-    """Return the files that are meant; None if the lines themselves are given."""
+    """Return the files that are meant; None if a frame or the lines themselves are given."""
+    if _is_frame(source):
+        return None
     if isinstance(source, str) and "\n" in source:
         raise ParameterError(
             "the log is a text of several lines; give a path, or the lines as a list: "
@@ -106,9 +114,9 @@ def _of_frame(frame: Any, reader: Reader) -> Iterator[list[tuple[Line, LogRecord
     found = []
     for i, row in enumerate(rows.iter_rows(named=True)):
         record = LogRecord(
-            body=str(row[text] or "") if text is not None else str(row["template"]),
+            body=str(row[text or "template"] or ""),
             time=times[i],
-            severity=row.get("severity"),
+            severity=severity_of(row.get("severity")),
             fields={name: str(row[name]) for name in fields if row[name] is not None},
             template=None if row.get("template") is None else str(row["template"]),
         )
@@ -124,7 +132,7 @@ def _times(rows: Any) -> list[int | None]:
     if name is None:
         return [None] * rows.height
     column = rows[name]
-    if not column.dtype.is_temporal():
+    if column.dtype not in (pl.Datetime, pl.Date):
         raise FrameError(
             f"column {name!r} is {column.dtype}; give times as Datetime or Date, or raw lines in "
             f"'line'"

@@ -22,6 +22,8 @@ _CALIBRATION = 0.25
 _LEAST = 0.005
 # Lines overdue that are told at once.
 _TOLD = 8
+# A line so far behind the others shows that the clock was ahead, by mistake.
+_DAY = 86_400 * 10**9
 
 
 class Event(NamedTuple):
@@ -221,7 +223,7 @@ class LineModel:
                 gap = self.gaps.score(before[-1], template, max(time - last, 0) * 1e-9)
             rate = self.rates.score(template, time)
             beat = self.silence.beat(stream, template, time)
-            self._now = max(self._now, time)
+            self._now = time if time < self._now - _DAY else max(self._now, time)
         if len(self._streams) >= self.max_streams:
             del self._streams[next(iter(self._streams))]
         self._streams[place] = ((*before, template)[1 - _ORDER :], time)

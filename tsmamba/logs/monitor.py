@@ -9,6 +9,7 @@ from threading import Thread
 from types import TracebackType
 from typing import Self
 
+from tsmamba.errors import ParameterError
 from tsmamba.logs.service import Counters
 
 __all__ = ["Monitor", "page"]
@@ -54,6 +55,11 @@ class Monitor:
         What is served.
     port : int
         Port on loopback; 0 takes a free one, see :attr:`port`.
+
+    Raises
+    ------
+    ParameterError
+        If the port is taken, or is none.
     """
 
     def __init__(self, counters: Counters, port: int) -> None:
@@ -69,7 +75,13 @@ class Monitor:
             def log_message(self, format: str, *args: object) -> None:
                 """Say nothing: stderr is for what matters."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        try:
+            self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        except (OSError, OverflowError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "from 0 to 65535"
+            raise ParameterError(
+                f"port {port} cannot be served on ({reason}); give another one, or 0 for a free one"
+            ) from error
         self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
         self._thread = Thread(target=self._server.serve_forever, daemon=True)

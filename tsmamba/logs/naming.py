@@ -10,7 +10,8 @@ __all__ = ["Templates"]
 
 # Templates that records bring along are numbered from here; the miner counts from 0.
 _GIVEN = 1 << 31
-_REMEMBERED = 8_192
+# Texts at hand.
+_REMEMBERED = 16_384
 
 
 class Templates:
@@ -32,6 +33,14 @@ class Templates:
         self._numbered = 0
         self._texts: dict[int, str] = {}
 
+    def __len__(self) -> int:
+        return len(self.miner) + len(self._given)
+
+    def items(self) -> list[tuple[int, str]]:
+        """Return number and text of every template that is known by now."""
+        mined = [(number, self.text(number)) for number in self.miner.ids()]
+        return mined + [(number, text) for text, number in self._given.items()]
+
     def id_of(self, record: LogRecord) -> int:
         """Return the template of a record; learns it unless the miner is frozen."""
         if record.template is None:
@@ -40,7 +49,7 @@ class Templates:
         if known is None:
             if self.miner.frozen:
                 return UNKNOWN
-            if len(self._given) >= _REMEMBERED:
+            if len(self._given) >= self.miner.max_templates:
                 oldest = next(iter(self._given))
                 self._texts.pop(self._given.pop(oldest), None)
             known = self._given[record.template] = _GIVEN + self._numbered
@@ -50,7 +59,7 @@ class Templates:
 
     def numbers(self, record: LogRecord, template: int) -> tuple[float, ...]:
         """Numbers in the wild places of a message."""
-        if template < 0 or record.template is not None:
+        if record.template is not None or self.miner.root(template) is None:
             return ()
         return self.miner.values(record.body, template)
 
@@ -60,7 +69,7 @@ class Templates:
         if text is None:
             known = self.miner.root(template) is not None
             text = self._texts[template] = self.miner.template(template) if known else ""
-            if len(self._texts) > 2 * _REMEMBERED:
+            if len(self._texts) > len(self._given) + _REMEMBERED:
                 self._forget_texts()
         return text
 

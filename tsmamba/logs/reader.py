@@ -1,7 +1,6 @@
 """From lines to records: several lines joined, each read in the format of its source."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tsmamba.logs.reading import Joiner, LineParser
@@ -9,6 +8,9 @@ from tsmamba.logs.record import Line, LogRecord
 from tsmamba.logs.settings import LogSettings
 
 __all__ = ["Reader"]
+
+# From so many first lines of a source its format is decided, and where its stamps stand.
+_FIRST = 64
 
 
 class Reader:
@@ -34,10 +36,15 @@ class Reader:
     def __init__(self, settings: LogSettings, references: Mapping[str, int] | None = None) -> None:
         self._settings = settings
         self._references = references or {}
-        self._last: dict[str, int | None] = {}
         self._joiner: Joiner | None = settings.joiner()
         self._waiting: dict[str, list[Line]] = {}
+        # Of each source the stream of its last line.
+        self._current: dict[str, str] = {}
         self._parsers: dict[str, LineParser] = {}
+        # Of each source what its parser learned from: the first texts, the last one, its time.
+        self._first: dict[str, list[bytes]] = {}
+        self._last: dict[str, bytes] = {}
+        self._times: dict[str, int | None] = {}
 
     @property
     def formats(self) -> set[str]:
@@ -68,7 +75,7 @@ class Reader:
         if self._joiner is None:
             whole = lines
         else:
-            whole = [done for line in lines if (done := self._join(line)) is not None]
+            whole = [done for line in lines for done in self._join(self._joiner, line)]
         return [(line, record) for line in whole for record in self._parse(line)]
 
     def flush(self) -> list[tuple[Line, LogRecord]]:
@@ -79,19 +86,22 @@ class Reader:
         while (line := self._joiner.flush()) is not None:
             whole.append(line)
         self._waiting.clear()
+        self._current.clear()
         return [(line, record) for line in whole for record in self._parse(line)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain JSON values."""
         return {
+            "references": dict(self._references),
             "sources": {
-                source: [
-                    parser.chosen,
-                    parser.lines,
-                    parser.lines_unparsed,
-                    dict(parser.unparsed),
-                    self._last.get(source),
-                ]
+                source: {
+                    "lines": parser.lines,
+                    "lines_unparsed": parser.lines_unparsed,
+                    "unparsed": dict(parser.unparsed),
+                    "first": [text.decode("latin-1") for text in self._first[source]],
+                    "last": self._last[source].decode("latin-1"),
+                    "time": self._times[source],
+                }
                 for source, parser in self._parsers.items()
             },
             "waiting": [
@@ -104,32 +114,52 @@ class Reader:
     @classmethod
     def from_dict(cls, settings: LogSettings, state: dict[str, Any]) -> "Reader":
         """Build it again from :meth:`to_dict`."""
-        new = cls(settings)
-        for source, (chosen, lines, amiss, reasons, last) in state["sources"].items():
-            parser = replace(settings, format=chosen or settings.format).parser(last)
-            parser.lines, parser.lines_unparsed = lines, amiss
-            parser.unparsed.update(reasons)
-            new._parsers[source], new._last[source] = parser, last
-        for source, stream, number, offset, end, text in state["waiting"]:
-            new._join(Line(source, stream, number, offset, end, text.encode("latin-1")))
+        new = cls(settings, state["references"])
+        for source, known in state["sources"].items():
+            new._first[source] = [text.encode("latin-1") for text in known["first"]]
+            new._last[source] = known["last"].encode("latin-1")
+            new._times[source] = known["time"]
+            parser = new._parsers[source] = settings.parser(known["time"])
+            for text in new._first[source]:
+                parser.parse_all(text)
+            if known["lines"] > parser.lines and new._last[source]:
+                parser.parse_all(new._last[source])
+            parser.lines, parser.lines_unparsed = known["lines"], known["lines_unparsed"]
+            parser.unparsed.clear()
+            parser.unparsed.update(known["unparsed"])
+        if new._joiner is not None:
+            for source, stream, number, offset, end, text in state["waiting"]:
+                line = Line(source, stream, number, offset, end, text.encode("latin-1"))
+                new._join(new._joiner, line)
         return new
 
-    def _join(self, line: Line) -> Line | None:
-        if self._joiner is None:
-            return line
-        done = self._joiner.push(line)
+    def _join(self, joiner: Joiner, line: Line) -> list[Line]:
+        """Return the records that this line shows to be whole."""
+        whole = []
+        before = self._current.get(line.source)
+        if before is not None and before != line.stream:
+            # The file before is complete: its last line must not wait behind those of this one.
+            whole.append(joiner.flush(before))
+            self._waiting.pop(before, None)
+        self._current[line.source] = line.stream
+        done = joiner.push(line)
         if done is None and line.stream in self._waiting:
             self._waiting[line.stream].append(line)
         else:
             self._waiting[line.stream] = [line]
-        return done
+            whole.append(done)
+        return [each for each in whole if each is not None]
 
     def _parse(self, line: Line) -> list[LogRecord]:
         parser = self._parsers.get(line.source)
         if parser is None:
             reference = self._references.get(line.source)
             parser = self._parsers[line.source] = self._settings.parser(reference)
+            self._first[line.source], self._last[line.source] = [], b""
+            self._times[line.source] = reference
+        if parser.lines < _FIRST:
+            self._first[line.source].append(line.text)
         records = parser.parse_all(line.text)
-        if records:
-            self._last[line.source] = records[-1].time
+        if records and records[-1].time is not None:
+            self._last[line.source], self._times[line.source] = line.text, records[-1].time
         return records

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
         line, _, body = gzip.decompress(packed).partition(b"\n")
         head = json.loads(line)
         kind, version, digest = head["kind"], head["version"], head["sha256"]
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
         raise ModelFileError(
             f"{name!r} is no model of a log detector, or is cut short; give a file that "
             f"'tsmamba logs fit' or LogDetector.save wrote"

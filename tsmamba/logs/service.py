@@ -26,7 +26,7 @@ _STATE = "stream"
 
 @dataclass(slots=True)
 class Counters:
-    """What a scorer has done, for people and for monitoring."""
+    """What a scorer has done since it was started, for people and for monitoring."""
 
     lines: int = 0
     lines_unparsed: int = 0
@@ -93,7 +93,10 @@ class Scorer:
             positions, blobs = saved
             self.stream = LogStream(json.loads(blobs[_STATE]))
             source.seek(positions)
+        # Those of a checkpoint are of another run.
+        self._before = self._counts()
         self._committed = time.monotonic()
+        self._is_new = True
 
     def run(self) -> None:
         """Score until the source is done or :attr:`stop` is set, then write and commit the rest."""
@@ -101,15 +104,18 @@ class Scorer:
         self._commit()
         while not self.source.done and not self.stop.is_set():
             lines = self.source.read(_BATCH)
+            self._is_new = self._is_new or bool(lines)
             if lines:
                 start = time.perf_counter()
                 self._write(self.stream.feed(lines))
                 self.counters.seconds_scoring += time.perf_counter() - start
             elif not self.source.wait(_REST):
-                self._write(self.stream.flush())
+                waited = self.stream.flush()
+                self._is_new = self._is_new or bool(waited)
+                self._write(waited)
                 self.source.wait(_POLL)
             self._report()
-            if time.monotonic() - self._committed >= self._every:
+            if self._is_new and time.monotonic() - self._committed >= self._every:
                 self._commit()
         self._report()
         # What is under way goes on with the next run, if there can be one.
@@ -129,10 +135,15 @@ class Scorer:
         if records:
             self._out.write("".join([f"{record}\n" for record in records]).encode())
             self._out.flush()
-        counters, stream = self.counters, self.stream
+        counters = self.counters
         counters.results += len(results)
-        counters.lines, counters.alerts = stream.lines, stream.alerts
-        counters.lines_unparsed, counters.templates = stream.lines_unparsed, stream.n_templates
+        counters.lines, counters.lines_unparsed, counters.alerts = (
+            now - before for now, before in zip(self._counts(), self._before, strict=True)
+        )
+        counters.templates = self.stream.n_templates
+
+    def _counts(self) -> tuple[int, int, int]:
+        return self.stream.lines, self.stream.lines_unparsed, self.stream.alerts
 
     def _report(self) -> None:
         for loss in self.source.losses():
@@ -141,7 +152,7 @@ class Scorer:
             self._tell(loss.message)
 
     def _commit(self) -> None:
-        self._committed = time.monotonic()
+        self._committed, self._is_new = time.monotonic(), False
         if self._checkpoint is None:
             return
         state = json.dumps(self.stream.to_dict(), separators=(",", ":")).encode()

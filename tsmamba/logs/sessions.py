@@ -31,7 +31,8 @@ _CALIBRATION = 0.25
 class SessionScore:
     """Cost of a session in nats, what it is made of, and whether it alerts.
 
-    `reason` is its dearest part, and `template` the one at the dearest step.
+    `reason` is its dearest part, or that a template was never seen, and `template` the one at the
+    dearest step.
     """
 
     cost: float
@@ -73,7 +74,8 @@ class SessionModel:
         self.transitions = Frequencies()
         self.sequence = NGram(_LONG_ORDER if long else _ORDER)
         self.nearest = NearestCounts() if clean and not long else None
-        self.thresholds = GuardedThresholds(rate)
+        # The mean of steps that are cut is no logarithm of a share.
+        self.thresholds = GuardedThresholds(rate, least=0.0 if long else None)
         self._recent: deque[float] = deque(maxlen=_RECENT)
         self._limit = 0.0
         self._age = 0
@@ -108,7 +110,7 @@ class SessionModel:
             return {"sequence": sum(min(step, _CLIP) for step in steps) / len(steps)}
         templates, counts, transitions = _keys(session)
         parts = {
-            "template": self.templates.rarest(templates) if templates else 0.0,
+            "rarity": self.templates.rarest(templates) if templates else 0.0,
             "counts": self.counts.cost(counts),
             "transition": self.transitions.rarest(transitions),
             "sequence": max(steps),
@@ -126,10 +128,12 @@ class SessionModel:
         alert = self.thresholds.step((cost,)) if learn else cost > threshold
         strangest = session[min(steps.index(max(steps)), len(session) - 1)]
         reason = max(parts, key=lambda name: parts[name])
-        if reason == "template":
-            unseen = any(template not in self.templates.counts for template in set(session))
-            reason = "unseen_template" if unseen else "rare_template"
-            strangest = max(set(session), key=self.templates.cost)
+        unseen = next((t for t in session if not self.sequence.knows(t)), None)
+        if unseen is not None:
+            # It makes every part dear; this is what a person wants to know.
+            reason, strangest = "unseen_template", unseen
+        elif reason == "rarity":
+            reason, strangest = "rare_template", max(session, key=self.templates.cost)
         if learn:
             if cost <= self._limit:
                 self.learn(session)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from numbers import Real
 from typing import Any
 
 from tsmamba.errors import ParameterError
@@ -14,6 +15,8 @@ __all__ = ["LogSettings"]
 _SESSION_RATE = 1e-3
 _LINE_RATE = 1e-5
 _SESSION_TRIM = 0.1
+# A thousand years: longer than any log, and whole nanoseconds hold it.
+_MOST_SECONDS = 3.2e10
 # A name of a field, and not a pattern: a pattern has a character that no name has.
 _NAME = re.compile(r"[\w.@/-]+")
 
@@ -92,14 +95,14 @@ class LogSettings:
     def check(self) -> None:
         """Raise ParameterError if a setting is outside what is accepted."""
         self.parser()
-        self.joiner()
+        self._check_patterns()
         rate = self.false_alarm_rate
-        if rate is not None and not 0.0 < rate <= 0.5:
+        if rate is not None and not (_is_number(rate) and 0.0 < rate <= 0.5):
             raise ParameterError(
                 f"false_alarm_rate={rate!r}: give the share of normal records that may alert, "
                 f"over 0 and 0.5 at most, or None"
             )
-        if self.trim is not None and not 0.0 <= self.trim < 0.5:
+        if self.trim is not None and not (_is_number(self.trim) and 0.0 <= self.trim < 0.5):
             raise ParameterError(f"trim={self.trim!r}: give a share from 0 to below 0.5, or None")
         if self.trim and self.session is None:
             raise ParameterError(
@@ -108,18 +111,19 @@ class LogSettings:
             )
         for name in ("session_timeout", "cool_down"):
             value = getattr(self, name)
-            if value is not None and not value > 0.0:
+            endless = value is None and name == "session_timeout"
+            if not endless and not (_is_number(value) and 0.0 < value < _MOST_SECONDS):
                 raise ParameterError(f"{name}={value!r}: give seconds of log time, more than 0")
-        if self.cool_down is None:
-            raise ParameterError("cool_down=None: give seconds of log time, more than 0")
-        if self.session is not None and self.session_field is None:
-            try:
-                re.compile(self.session)
-            except re.error as error:
-                raise ParameterError(
-                    f"session={self.session!r} is no regular expression ({error}); give one that "
-                    f"finds the session in a message, or the name of a field"
-                ) from None
+        if not isinstance(self.max_templates, int):
+            raise ParameterError(f"max_templates={self.max_templates!r}: give a whole number")
+
+    def _check_patterns(self) -> None:
+        """Raise ParameterError if a regular expression is none."""
+        if self.multiline not in (None, "auto"):
+            _check_pattern("multiline", self.multiline, "the first line of a record matches")
+        if self.session is not None:
+            what = "finds the session in a message, or the name of a field"
+            _check_pattern("session", self.session, what)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain JSON values."""
@@ -129,3 +133,18 @@ class LogSettings:
     def from_dict(cls, state: dict[str, Any]) -> "LogSettings":
         """Build it again from :meth:`to_dict`."""
         return cls(**{**state, "stream_by": tuple(state["stream_by"])})
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _check_pattern(name: str, value: object, what: str) -> None:
+    if not isinstance(value, str) or not value:
+        raise ParameterError(f"{name}={value!r}: give a regular expression that {what}, or None")
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ParameterError(
+            f"{name}={value!r} is no regular expression ({error}); give one that {what}"
+        ) from None

@@ -1,6 +1,8 @@
 """A log as it comes: lines in, results out, and the whole state as one value."""
 
+from collections import deque
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from tsmamba.errors import ParameterError
@@ -24,6 +26,8 @@ _SHOWN = 2_000
 # new kinds of lines to its end, no threshold would let one alert; those that tell of an error are
 # few, and each is new once.
 _NEW_ERROR = 1.5
+# Episodes that wait for `drain_episodes`, the newest.
+_WAITING = 10_000
 
 
 class LogStream:
@@ -68,7 +72,8 @@ class LogStream:
         self._tracker = Tracker.from_dict(state["tracker"])
         self._episodes = Episodes.from_dict(state["episodes"])
         self._session_of = self.settings.session_finder()
-        self._told: list[LogEpisode] = []
+        told = [LogEpisode(**episode) for episode in state["told"]]
+        self._told: deque[LogEpisode] = deque(told, maxlen=_WAITING)
         self._numbered: int = state["numbered"]
         self.lines_without_session: int = state["lines_without_session"]
         self.alerts: int = state["alerts"]
@@ -91,7 +96,7 @@ class LogStream:
     @property
     def n_templates(self) -> int:
         """Templates that are known by now."""
-        return len(self._templates.miner)
+        return len(self._templates)
 
     def feed(self, lines: list[str] | list[bytes] | list[Line]) -> list[LogResult]:
         """Score lines.
@@ -123,11 +128,12 @@ class LogStream:
 
     def templates(self) -> list[tuple[int, str]]:
         """Return the templates that are known by now, each with its number."""
-        return [(number, self._templates.text(number)) for number in self._templates.miner.ids()]
+        return self._templates.items()
 
     def drain_episodes(self) -> list[LogEpisode]:
         """Return the episodes that began or ended since the last call."""
-        told, self._told = self._told, []
+        told = list(self._told)
+        self._told.clear()
         return told
 
     def to_dict(self) -> dict[str, Any]:
@@ -142,12 +148,14 @@ class LogStream:
             "numbered": self._numbered,
             "lines_without_session": self.lines_without_session,
             "alerts": self.alerts,
+            "told": [asdict(episode) for episode in self._told],
         }
 
     def _line(self, line: str | bytes | Line) -> Line:
         if isinstance(line, Line):
             return line
-        text = line.encode() if isinstance(line, str) else line
+        # Half a surrogate pair is no reason to stop; the parser counts it as not UTF-8.
+        text = line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line
         self._numbered += 1
         return Line("lines", "lines", self._numbered, self._numbered - 1, self._numbered, text)
 

@@ -7,6 +7,9 @@ from tsmamba.logs.record import Line
 
 __all__ = ["OpenSession", "Tracker"]
 
+# A line so far behind the others shows that the clock was ahead, by mistake.
+_DAY = 86_400 * 10**9
+
 
 @dataclass(slots=True)
 class OpenSession:
@@ -53,7 +56,7 @@ class Tracker:
     def add(self, name: str, template: int, line: Line, time: int | None) -> list[OpenSession]:
         """Add a line to its session, and return the sessions that are over."""
         if time is not None:
-            self._now = time if self._now is None else max(self._now, time)
+            self._set_clock(time)
         over = self._expired()
         session = self._open.pop(name, None)
         if session is None:
@@ -95,9 +98,19 @@ class Tracker:
     def from_dict(cls, state: dict[str, Any]) -> "Tracker":
         """Build it again from :meth:`to_dict`."""
         new = cls(state["timeout"], state["max_events"], state["max_sessions"])
-        new._open = {session["name"]: OpenSession(**session) for session in state["open"]}
+        for session in state["open"]:
+            templates = list(session["templates"])
+            new._open[session["name"]] = OpenSession(**{**session, "templates": templates})
         new._now = state["now"]
         return new
+
+    def _set_clock(self, time: int) -> None:
+        if self._now is None or time < self._now - _DAY:
+            # Of sessions that began before there was a time, or with a wrong one.
+            for session in self._open.values():
+                session.time = time
+            self._now = time
+        self._now = max(self._now, time)
 
     def _expired(self) -> list[OpenSession]:
         if self.timeout is None or self._now is None:

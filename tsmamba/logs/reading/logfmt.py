@@ -8,7 +8,10 @@ from tsmamba.logs.record import LogRecord
 
 __all__ = ["LogfmtReader", "looks_like_logfmt"]
 
-_PAIR = re.compile(r"""([^\s="]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s"]*))(?!\S)""", re.DOTALL)
+# A key is tried from its first character only: a word of a megabyte must not cost its square.
+_PAIR = re.compile(
+    r"""(?<![^\s="])([^\s="]++)=(?:"((?:[^"\\]|\\.)*)"|([^\s"]*))(?!\S)""", re.DOTALL
+)
 _HEAD = re.compile(r"""[A-Za-z_@][\w.@/-]*=(?:"|\S*\s+[\w.@/-]+=)""")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}

@@ -16,6 +16,8 @@ _PLAIN = 64
 _LEAST_SPREAD = 0.2
 # One long interval moves the mean by no more than so many deviations would.
 _CLIP = 4.0
+# A line that is so much late is out of order; beyond, the clock was set back.
+_LATE = 1_800 * 10**9
 # A line comes regularly if the logarithm of its interval spreads less than this.
 _REGULAR = 0.5
 _NEVER = 1 << 63
@@ -129,12 +131,13 @@ class Overdue(NamedTuple):
 class _Beat:
     """When a template of a stream came last, and how often it comes."""
 
-    __slots__ = ("interval", "last", "missed", "queued")
+    __slots__ = ("due", "interval", "last", "missed")
 
     def __init__(self, last: int) -> None:
         self.interval = Interval()
         self.last = last
-        self.queued = False
+        # When to look at it again: its entry in the queue, any other one is out of date.
+        self.due: int | None = None
         self.missed = False
 
 
@@ -174,6 +177,9 @@ class Silence:
             self._beats[key] = _Beat(now)
             return 0.0
         self._beats[key] = beat
+        if now < beat.last - _LATE:
+            beat.last, beat.due = now, None
+            return 0.0
         seconds = max(now - beat.last, 0) * 1e-9
         regular = beat.interval.variance < _REGULAR**2
         cost = beat.interval.step(seconds)
@@ -181,27 +187,25 @@ class Silence:
             cost = 0.0
         beat.last = max(now, beat.last)
         beat.missed = False
-        if not beat.queued and regular and beat.interval.seen >= _WARMUP:
-            beat.queued = True
-            heapq.heappush(self._queue, (beat.last, key))
-            self.next_due = self._queue[0][0]
+        if beat.due is None and regular and beat.interval.seen >= _WARMUP:
+            self._look_at(key, beat, beat.last)
         return cost
 
     def overdue(self, now: int, threshold: float) -> list[Overdue]:
         """Templates that cost more than the threshold by now, each told once."""
         found = []
         while self._queue and self._queue[0][0] <= now:
-            _, key = heapq.heappop(self._queue)
+            due, key = heapq.heappop(self._queue)
             beat = self._beats.get(key)
-            if beat is None:
+            if beat is None or beat.due != due:
                 continue
             interval = beat.interval
             reach = interval.mean + math.sqrt(2.0 * threshold) * interval.spread
             deadline = beat.last + int(math.expm1(min(reach, 40.0)) * 1e9)
             if deadline > now:
-                heapq.heappush(self._queue, (deadline, key))
+                self._look_at(key, beat, deadline)
                 continue
-            beat.queued = False
+            beat.due = None
             beat.missed = True
             if interval.variance < _REGULAR**2:
                 seconds = (now - beat.last) * 1e-9
@@ -214,6 +218,8 @@ class Silence:
         """Move all times by so many nanoseconds."""
         for beat in self._beats.values():
             beat.last += by
+            if beat.due is not None:
+                beat.due += by
         self._queue = [(due + by, key) for due, key in self._queue]
         self.next_due = self._queue[0][0] if self._queue else _NEVER
 
@@ -230,7 +236,7 @@ class Silence:
                 [*key, b.last, b.missed, b.interval.mean, b.interval.seen, b.interval.variance]
                 for key, b in self._beats.items()
             ],
-            "queue": sorted(self._queue),
+            "queue": sorted(self._queue_now()),
         }
 
     @classmethod
@@ -242,8 +248,19 @@ class Silence:
             beat.missed = missed
             beat.interval = Interval(mean, seen, variance)
         new._queue = [(due, tuple(key)) for due, key in state["queue"]]
-        for _, key in new._queue:
-            if key in new._beats:
-                new._beats[key].queued = True
+        for due, key in new._queue:
+            new._beats[key].due = due
         new.next_due = new._queue[0][0] if new._queue else _NEVER
         return new
+
+    def _look_at(self, key: tuple[str, int], beat: _Beat, due: int) -> None:
+        beat.due = due
+        heapq.heappush(self._queue, (due, key))
+        if len(self._queue) > 2 * self.max_beats:
+            self._queue = sorted(self._queue_now())
+        self.next_due = self._queue[0][0]
+
+    def _queue_now(self) -> list[tuple[int, tuple[str, int]]]:
+        """Entries of the queue that are not out of date."""
+        beats = self._beats
+        return [(due, key) for due, key in self._queue if key in beats and beats[key].due == due]

@@ -50,6 +50,10 @@ class NGram:
         self.n_contexts = 1
         self._root = _Context()
 
+    def knows(self, template: int) -> bool:
+        """Whether a template was ever counted."""
+        return template in self._root.counts
+
     def cost(self, before: tuple[int, ...], template: int) -> float:
         """Minus the logarithm of the probability of a template; longer contexts weigh first."""
         context = self._root

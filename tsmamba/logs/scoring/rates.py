@@ -12,7 +12,9 @@ _BINS = 40
 # Minutes before a count is judged.
 _WARMUP = 30
 # Minutes are halved here, so that old rates fade.
-_CAP = 10_000.0
+_CAP = 10_000
+# A line that is so many minutes late is out of order; beyond, the clock was set back.
+_LATE = 30
 # A count beyond all that were seen costs as many nats for each bin in between.
 _PER_BIN = 1.0
 
@@ -22,9 +24,9 @@ class _Rate:
 
     __slots__ = ("count", "first", "known", "minute", "next_bin", "seen", "total")
 
-    def __init__(self, minute: int) -> None:
+    def __init__(self, minute: int, first: int) -> None:
         self.minute = minute
-        self.first = minute
+        self.first = first
         self.count = 0
         self.seen = [0.0] * _BINS
         self.total = 0.0
@@ -40,20 +42,27 @@ class _Rate:
         self.count = 0
         self.next_bin = 0
         if minute - self.first > _CAP:
-            self.first += (minute - self.first) // 2
+            self.first = max(self.first + (minute - self.first) // 2, minute - _CAP)
             self.seen = [number / 2.0 for number in self.seen]
             self.total /= 2.0
 
-    def cost(self, since: int) -> float:
+    def set_back(self, minute: int) -> None:
+        """Go on in a minute of the past, as if the clock had always been set so."""
+        self.first -= self.minute - minute
+        self.minute = minute
+        self.count = 0
+        self.next_bin = 0
+
+    def cost(self) -> float:
         """Cost of the count of the present minute."""
         if self.count >= self.next_bin:
             index = _bin(self.count)
-            self.known = self._cost(index, since)
+            self.known = self._cost(index)
             self.next_bin = math.ceil(math.exp((index + 1) / _PER_E))
         return self.known
 
-    def _cost(self, index: int, since: int) -> float:
-        minutes = self.minute - min(self.first, since)
+    def _cost(self, index: int) -> float:
+        minutes = self.minute - self.first
         if minutes < _WARMUP:
             return 0.0
         above = sum(self.seen[index:]) if index else self.total
@@ -96,11 +105,15 @@ class Rates:
             if len(self._rates) >= self.max_templates:
                 oldest = min(self._rates, key=lambda name: self._rates[name].minute)
                 del self._rates[oldest]
-            rate = self._rates[template] = _Rate(minute)
+            # The minutes before, in which the log was seen and the template was not, count too.
+            first = max(min(self._since, minute), minute - _CAP)
+            rate = self._rates[template] = _Rate(minute, first)
         elif minute > rate.minute:
             rate.close(minute)
+        elif minute < rate.minute - _LATE:
+            rate.set_back(minute)
         rate.count += 1
-        return rate.cost(self._since)
+        return rate.cost()
 
     def shift(self, by: int) -> None:
         """Move all times by so many nanoseconds, to the minute."""
@@ -121,7 +134,10 @@ class Rates:
         return {
             "max_templates": self.max_templates,
             "since": self._since,
-            "rates": [[t, r.minute, r.first, r.count, r.seen] for t, r in self._rates.items()],
+            "rates": [
+                [template, rate.minute, rate.first, rate.count, list(rate.seen)]
+                for template, rate in self._rates.items()
+            ],
         }
 
     @classmethod
@@ -130,8 +146,8 @@ class Rates:
         new = cls(state["max_templates"])
         new._since = state["since"]
         for template, minute, first, count, seen in state["rates"]:
-            rate = new._rates[template] = _Rate(minute)
-            rate.first, rate.count = first, count
+            rate = new._rates[template] = _Rate(minute, first)
+            rate.count = count
             rate.seen, rate.total = list(seen), sum(seen)
         return new
 

@@ -21,44 +21,88 @@ _RANK = 2
 _TAIL = 10
 # A few equal costs do not say that none is higher.
 _LEAST_SLOPE = 0.1
+# Alerts left out count up to so many times the number that the rate allows: more are no chance.
+_LEFT_OUT = 4.0
+# Shares of the window above two scores in its body, which alerts do not reach.
+_BODY = (0.2, 0.05)
+_MARGIN = 1.25
 
 
 class _Window:
     """Normal costs of one kind: the highest of each block, and which of the recent ones alerted."""
 
-    __slots__ = ("alerts", "blocks", "ranked")
+    __slots__ = ("alerts", "blocks", "left_out", "left_out_now", "ranked", "total_left_out")
 
     def __init__(self) -> None:
         self.blocks: deque[float] = deque()
         self.ranked: list[float] = []
         self.alerts: deque[int] = deque()
+        # Alerts that were left out since the block before, of each block, and of all of them.
+        self.left_out_now = 0
+        self.left_out: deque[int] = deque()
+        self.total_left_out = 0
 
     def add(self, highest: float) -> None:
         if len(self.blocks) == _WINDOW:
             oldest = self.blocks.popleft()
             del self.ranked[bisect_left(self.ranked, oldest)]
+            self.total_left_out -= self.left_out.popleft()
         self.blocks.append(highest)
         insort(self.ranked, highest)
+        self.left_out.append(self.left_out_now)
+        self.total_left_out += self.left_out_now
+        self.left_out_now = 0
 
-    def threshold(self, rate: float) -> float:
-        """Cost that a share `rate` of the blocks exceeds; infinite if there are none."""
-        ranked = self.ranked
-        if not ranked:
+    def admits(self, count: int) -> bool:
+        """Note an alert; say whether so many of the recent costs alerted that it is normal."""
+        self.alerts.append(count)
+        while self.alerts[0] <= count - _RECENT:
+            self.alerts.popleft()
+        recent = min(count, _RECENT)
+        admitted = recent >= _ENOUGH and len(self.alerts) > _TOO_MANY * recent
+        self.left_out_now += not admitted
+        return admitted
+
+    def threshold(self, share: float) -> float:
+        """Cost that this share of the blocks exceeds; infinite if there are none."""
+        if not self.ranked:
             return math.inf
-        expected = len(ranked) * rate
-        if expected >= 1.0:
-            return ranked[-min(len(ranked), round(expected))]
+        expected = len(self.ranked) * share
+        value = self._at(expected, 0.0)
+        above = min(self.total_left_out, _LEFT_OUT * expected)
+        if above:
+            value = max(value, min(self._at(expected, above), self._bound(share)))
+        return value
+
+    def _at(self, expected: float, above: float) -> float:
+        """Cost that `expected` costs exceed, `above` of which were left out of the window."""
+        ranked = self.ranked
+        if expected - above >= 1.0:
+            return ranked[-min(len(ranked), round(expected - above))]
         tail = ranked[-_TAIL - 1 :]
         slope = sum(tail[1:]) / len(tail[1:]) - tail[0] if len(tail) > 1 else 0.0
         slope = max(slope, _LEAST_SLOPE * tail[-1])
-        return tail[-1] + slope * math.log(1.0 / expected)
+        return tail[-1] + slope * math.log((1.0 + above) / expected)
 
-    def learns(self, count: int) -> bool:
-        """Whether so many of the recent costs alerted that alerts are taken as normal."""
-        while self.alerts and self.alerts[0] <= count - _RECENT:
-            self.alerts.popleft()
-        recent = min(count, _RECENT)
-        return recent >= _ENOUGH and len(self.alerts) > _TOO_MANY * recent
+    def _bound(self, share: float) -> float:
+        """Highest threshold that the body of the window, where no alerts are, gives reason for."""
+        low, high = (self.ranked[int((1.0 - p) * (len(self.ranked) - 1))] for p in _BODY)
+        slope = (high - low) / math.log(_BODY[0] / _BODY[1])
+        return high + _MARGIN * slope * math.log(_BODY[1] / share) if share < _BODY[1] else high
+
+    def to_list(self) -> list[Any]:
+        return [list(self.blocks), list(self.alerts), list(self.left_out), self.left_out_now]
+
+    @classmethod
+    def from_list(cls, state: list[Any]) -> "_Window":
+        new = cls()
+        blocks, alerts, left_out, new.left_out_now = state
+        new.blocks.extend(blocks)
+        new.ranked = sorted(blocks)
+        new.alerts.extend(alerts)
+        new.left_out.extend(left_out)
+        new.total_left_out = sum(left_out)
+        return new
 
 
 class GuardedThresholds:
@@ -68,8 +112,8 @@ class GuardedThresholds:
     alerts goes deaf. So alerts stay out of the window, unless more than 5 % of the last 500 costs
     alert: then they are the new normal. Rates too small for a window of 2,000 costs are met by a
     window of the highest costs of as many blocks, and where even that is too short, by a straight
-    line through the logarithm of the tail. Costs are in nats, so that a threshold is never below
-    ``-log(rate)``.
+    line through the logarithm of the tail. Alerts left out count as costs higher than all in the
+    window: without them each window would be lower than the one before.
 
     Parameters
     ----------
@@ -77,6 +121,8 @@ class GuardedThresholds:
         Share of normal costs of each kind that may alert, between 0 and 1.
     kinds : int
         Kinds of costs that come together.
+    least : float, optional
+        No threshold is below; ``-log(rate)`` if nothing is given, for costs in nats.
 
     Attributes
     ----------
@@ -91,10 +137,11 @@ class GuardedThresholds:
     (False, True)
     """
 
-    def __init__(self, rate: float, kinds: int = 1) -> None:
+    def __init__(self, rate: float, kinds: int = 1, least: float | None = None) -> None:
         self.rate = rate
         self.block = max(1, math.ceil(_RANK / (rate * _WINDOW)))
         self.values: tuple[float, ...] = (math.inf,) * kinds
+        self._least = max(-math.log(rate) if least is None else least, 1e-6)
         self._windows = [_Window() for _ in range(kinds)]
         self._count = 0
         self._in_block = 0
@@ -126,7 +173,8 @@ class GuardedThresholds:
         """Return the state as plain JSON values."""
         return {
             "rate": self.rate,
-            "windows": [[list(each.blocks), list(each.alerts)] for each in self._windows],
+            "least": self._least,
+            "windows": [window.to_list() for window in self._windows],
             "count": self._count,
             "in_block": self._in_block,
             "highest": [None if cost == -math.inf else cost for cost in self._highest],
@@ -135,11 +183,8 @@ class GuardedThresholds:
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> "GuardedThresholds":
         """Build it again from :meth:`to_dict`."""
-        new = cls(state["rate"], len(state["windows"]))
-        for window, (blocks, alerts) in zip(new._windows, state["windows"], strict=True):
-            window.blocks.extend(blocks)
-            window.ranked = sorted(blocks)
-            window.alerts.extend(alerts)
+        new = cls(state["rate"], len(state["windows"]), state["least"])
+        new._windows = [_Window.from_list(window) for window in state["windows"]]
         new._count, new._in_block = state["count"], state["in_block"]
         new._highest = [-math.inf if cost is None else cost for cost in state["highest"]]
         new._place()
@@ -147,11 +192,9 @@ class GuardedThresholds:
 
     def _usual(self, kind: int, cost: float) -> float:
         """Return a cost that counts as normal; minus infinity for an alert that does not."""
-        if cost <= self.values[kind]:
+        if cost <= self.values[kind] or self._windows[kind].admits(self._count):
             return cost
-        window = self._windows[kind]
-        window.alerts.append(self._count)
-        return cost if window.learns(self._count) else -math.inf
+        return -math.inf
 
     def _close_block(self) -> None:
         for window, highest in zip(self._windows, self._highest, strict=True):
@@ -163,6 +206,5 @@ class GuardedThresholds:
         self._place()
 
     def _place(self) -> None:
-        least = max(-math.log(self.rate), 1e-6)
         share = self.rate * self.block
-        self.values = tuple(max(each.threshold(share), least) for each in self._windows)
+        self.values = tuple(max(each.threshold(share), self._least) for each in self._windows)

@@ -18,6 +18,8 @@ _USUAL = 8.0
 _CAP = 2_000.0
 # A value beyond all that were seen costs as many nats for each bin in between.
 _PER_BIN = 1.0
+# Counts below this have faded away: they, and the rounding of sums, are nothing.
+_LEAST_COUNT = 1e-6
 
 # Level of the recent values and of all values: means that forget with these rates.
 _FAST = 1.0 / 64.0
@@ -29,12 +31,13 @@ _LEVEL_WARMUP = 256
 _LEVEL_EVERY = 8
 # Two logarithms of values are alike within this, however steady the slot was.
 _LEAST_SPREAD = 0.05
+_SUMS = ("fast", "mean", "moved", "seen", "total", "variance")
 
 
 class _Slot:
     """One number of one template."""
 
-    __slots__ = ("counts", "fast", "mean", "moved", "seen", "total", "variance")
+    __slots__ = ("counts", *_SUMS)
 
     def __init__(self) -> None:
         self.counts = [0.0] * _BINS
@@ -54,8 +57,8 @@ class _Slot:
         self.counts[index] += 1.0
         self.total += 1.0
         if self.total >= _CAP:
-            self.counts = [count / 2.0 for count in self.counts]
-            self.total /= 2.0
+            self.counts = [count / 2.0 if count > _LEAST_COUNT else 0.0 for count in self.counts]
+            self.total = sum(self.counts)
         self.seen += 1
         # Plain means at first, so that the first value does not stay.
         slow = _SLOW if self.seen > _SLOW_PLAIN else 1.0 / self.seen
@@ -71,12 +74,11 @@ class _Slot:
         here = self.counts[index]
         if here * _USUAL > self.total:
             return 0.0
-        # Counts are halves of whole numbers: sums and differences of them are exact.
         below = sum(self.counts[:index]) + here
         above = self.total - below + here
-        smaller = below if below < above else above
+        smaller = max(min(below, above), 0.0)
         cost = math.log((self.total + 1.0) / (2.0 * smaller + 1.0))
-        return cost + _PER_BIN * self._beyond(index) if smaller == 0.0 else cost
+        return cost + _PER_BIN * self._beyond(index) if smaller < _LEAST_COUNT else cost
 
     def _level(self) -> float:
         """Cost of the distance between the recent level and the level of all values."""
@@ -88,7 +90,7 @@ class _Slot:
         reach = max(index, _BINS - 1 - index)
         for step in range(1, reach + 1):
             for other in (index - step, index + step):
-                if 0 <= other < _BINS and self.counts[other] > 0.0:
+                if 0 <= other < _BINS and self.counts[other] > _LEAST_COUNT:
                     return step
         return reach
 
@@ -138,7 +140,7 @@ class ValueTails:
         return {
             "max_slots": self.max_slots,
             "slots": [
-                [*key, *(getattr(slot, name) for name in _Slot.__slots__)]
+                [*key, list(slot.counts), *(getattr(slot, name) for name in _SUMS)]
                 for key, slot in self._slots.items()
             ],
         }
@@ -147,9 +149,10 @@ class ValueTails:
     def from_dict(cls, state: dict[str, Any]) -> "ValueTails":
         """Build it again from :meth:`to_dict`."""
         new = cls(state["max_slots"])
-        for template, place, *values in state["slots"]:
+        for template, place, counts, *sums in state["slots"]:
             slot = new._slots[template, place] = _Slot()
-            for name, value in zip(_Slot.__slots__, values, strict=True):
+            slot.counts = list(counts)
+            for name, value in zip(_SUMS, sums, strict=True):
                 setattr(slot, name, value)
         return new
 

@@ -15,20 +15,6 @@ KILLS = 20
 WORKER = str(Path(__file__).with_name("worker.py"))
 
 
-def write(log, rotate, moments):
-    """Write the lines of one life of the reader, in pieces; rotate once in two lives."""
-    # A reader knows of nothing that was rotated before its first life.
-    rotate_at = moments.randrange(20) if log.written else None
-    time.sleep(moments.uniform(0.0, 0.15))
-    for piece in range(10):
-        log.write(LINES // KILLS // 10)
-        if piece == rotate_at and rotate != "none":
-            getattr(log, rotate)()
-            if log.name(2).exists():
-                log.compress(2)
-        time.sleep(0.01)
-
-
 def deduplicated(output):
     """Return the texts by their names, in order, and how many came again."""
     rows = [row.split(b"\t") for row in output.read_bytes().split(b"\n") if row.endswith(b"\t.")]
@@ -45,7 +31,8 @@ def test_a_reader_killed_twenty_times_loses_and_invents_nothing(log, tmp_path, r
     command = [sys.executable, WORKER, str(log.path), str(tmp_path / "checkpoint"), str(output)]
     moments = random.Random(rotate)
     for _ in range(KILLS):
-        writer = threading.Thread(target=write, args=(log, rotate, moments))
+        arguments = (LINES // KILLS, rotate, moments)
+        writer = threading.Thread(target=log.write_a_life, args=arguments)
         writer.start()
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
             assert worker.stdout.readline() == "ready\n"
