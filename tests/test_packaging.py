@@ -15,6 +15,7 @@ import tsmamba_kernels
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tsmamba", "tsmamba_datasets", "tsmamba_kernels")
 LAZY = (
+    "confluent_kafka",
     "lightning",
     "matplotlib",
     "mlflow",

@@ -4,6 +4,7 @@
 
     Exception
     └── TsmambaError
+        ├── BrokerError                         Kafka cannot be reached, or refuses what is asked
         ├── CheckpointError                     a checkpoint cannot be used or written
         ├── FrameError (also ValueError)        a data frame cannot be used as it is
         │   ├── CovariateError                  its covariates do not fit the series or the model
@@ -22,6 +23,7 @@ and the column. A call on an unfitted estimator raises scikit-learn's ``NotFitte
 """
 
 __all__ = [
+    "BrokerError",
     "CheckpointError",
     "CovariateError",
     "FrameError",
@@ -48,6 +50,10 @@ class TsmambaError(Exception):
     >>> issubclass(FrameError, TsmambaError) and issubclass(FrameError, ValueError)
     True
     """
+
+
+class BrokerError(TsmambaError):
+    """Kafka cannot be reached, has no such topic, or refuses what is read or written."""
 
 
 class CheckpointError(TsmambaError):

@@ -6,6 +6,7 @@ from tsmamba import errors
 @pytest.mark.parametrize(
     ("child", "parents"),
     [
+        (errors.BrokerError, (errors.TsmambaError,)),
         (errors.CheckpointError, (errors.TsmambaError,)),
         (errors.FrameError, (errors.TsmambaError, ValueError)),
         (errors.CovariateError, (errors.FrameError,)),

@@ -21,6 +21,7 @@ EXTRAS = {
     "datasets": ("pooch",),
     "pytorch-forecasting": ("pytorch_forecasting",),
     "tune": ("optuna",),
+    "kafka": ("confluent_kafka",),
 }
 
 # Of all that a processor can do, what decides the width of the kernels.

@@ -8,15 +8,21 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tsmamba.cli.kafka import Config, Group, KafkaOptions, OutputTopic, Partitions, Place
 from tsmamba.cli.messages import plain_errors, say
 
 if TYPE_CHECKING:
+    from tsmamba.logs.checkpoint import Checkpoint
     from tsmamba.logs.result import LogResult
+    from tsmamba.logs.service import Output, Scorer
+    from tsmamba.logs.sources import Source
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -127,43 +133,43 @@ def score(
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve counters for Prometheus on loopback.", min=0)
     ] = None,
+    kafka: Place = None,
+    kafka_output: OutputTopic = None,
+    kafka_group: Group = "tsmamba",
+    kafka_partitions: Partitions = "",
+    kafka_config: Config = None,
 ) -> None:
     """Score lines as they come, and write one JSON object for each on standard output."""
+    topics = KafkaOptions(kafka, kafka_output, kafka_group, kafka_partitions, kafka_config)
     with plain_errors(), ExitStack() as stack:
-        from tsmamba.logs.checkpoint import Checkpoint
         from tsmamba.logs.monitor import Monitor
-        from tsmamba.logs.saved import digest_of, load_state
         from tsmamba.logs.service import Scorer
-        from tsmamba.logs.sources import open_sources
 
-        state = load_state(model)
-        kept = None
-        if checkpoint is not None:
-            kept = stack.enter_context(Checkpoint(checkpoint, model=digest_of(state)))
-        source = open_sources(sources or ["-"], follow=follow, read_from=read_from)  # type: ignore[arg-type]  # checked there
+        topics.check(sources)
+        state, kept = _opened(model, checkpoint, stack)
+        stop = Event()
+        source, out, committed = _ends(sources, topics, follow, read_from, stop)
         stack.callback(source.close)
         scorer = Scorer(
             source,
             state,
-            sys.stdout.buffer,
+            out,
             only=only,  # type: ignore[arg-type]  # checked there
             checkpoint=kept,
             every=checkpoint_every,
-            tell=lambda message: say("warning", message),
+            tell=partial(say, "warning"),
+            committed=committed,
+            stop=stop,
         )
         # The model lives as long as the process: nothing in it is garbage.
         gc.freeze()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            before = signal.signal(number, lambda *_: scorer.stop.set())
-            stack.callback(signal.signal, number, before)
+        stack.enter_context(_signals_to(stop))
         if metrics_port is not None:
             stack.enter_context(Monitor(scorer.counters, metrics_port))
         with _quiet_pipe():
             scorer.run()
-        counters = scorer.counters
-        say("note", f"{counters.lines:,} lines, {counters.alerts:,} alerts")
-        _say_unparsed(scorer.stream.unparsed)
-        if counters.alerts and fail_on_alert:
+        _say_done(scorer)
+        if scorer.counters.alerts and fail_on_alert:
             raise typer.Exit(_ALERTED)
 
 
@@ -211,6 +217,34 @@ def replay(sources: _Sources = None, *, model: _Model) -> None:
             typer.echo(f"  {day}  {count:,}")
 
 
+def _ends(
+    sources: list[str] | None, topics: KafkaOptions, follow: bool, read_from: str, stop: Event
+) -> "tuple[Source, Output, Callable[[], None]]":
+    """Return what is read, what is written to, and what is to be told of commits."""
+    from tsmamba.logs.sources import open_sources
+
+    if topics.place is None:
+        source = open_sources(sources or ["-"], follow=follow, read_from=read_from)  # type: ignore[arg-type]  # checked there
+        return source, sys.stdout.buffer, lambda: None
+    topic, output = topics.open(
+        follow=follow, read_from=read_from, stop=stop, tell=partial(say, "warning")
+    )
+    return topic, output or sys.stdout.buffer, topic.commit
+
+
+def _opened(
+    model: Path, checkpoint: Path | None, stack: ExitStack
+) -> "tuple[dict[str, Any], Checkpoint | None]":
+    """Return the state of a model, and the checkpoint that goes with it if there is a file."""
+    from tsmamba.logs.checkpoint import Checkpoint
+    from tsmamba.logs.saved import digest_of, load_state
+
+    state = load_state(model)
+    if checkpoint is None:
+        return state, None
+    return state, stack.enter_context(Checkpoint(checkpoint, model=digest_of(state)))
+
+
 def _stream(model: Path) -> Any:
     from tsmamba.logs.saved import load_state
     from tsmamba.logs.stream import LogStream
@@ -245,6 +279,11 @@ def _sentence(result: "LogResult") -> str:
     )
 
 
+def _say_done(scorer: "Scorer") -> None:
+    say("note", f"{scorer.counters.lines:,} lines, {scorer.counters.alerts:,} alerts")
+    _say_unparsed(scorer.stream.unparsed)
+
+
 def _say_unparsed(unparsed: dict[str, int]) -> None:
     if unparsed:
         counts = ", ".join(f"{count:,} {reason}" for reason, count in sorted(unparsed.items()))
@@ -264,6 +303,20 @@ def _progress() -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=None)
         yield lambda lines: bar.update(task, advance=lines)
+
+
+@contextmanager
+def _signals_to(stop: Event) -> Iterator[None]:
+    """Let what ends the command set an event."""
+    before = {
+        number: signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

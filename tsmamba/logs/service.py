@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Any, BinaryIO, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from tsmamba.errors import ParameterError
 from tsmamba.logs.checkpoint import Checkpoint
@@ -13,7 +13,7 @@ from tsmamba.logs.result import LogResult
 from tsmamba.logs.sources import Loss, Source
 from tsmamba.logs.stream import LogStream
 
-__all__ = ["Counters", "Only", "Scorer"]
+__all__ = ["Counters", "Only", "Output", "Scorer"]
 
 Only: TypeAlias = Literal["all", "alerts", "episodes"]
 
@@ -22,6 +22,16 @@ _BATCH = 512
 _REST = 0.001
 _POLL = 0.05
 _STATE = "stream"
+
+
+class Output(Protocol):
+    """Takes what is written: a binary file, or what acts as one."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take whole lines."""
+
+    def flush(self) -> object:
+        """Return once nothing of them can be lost by this process."""
 
 
 @dataclass(slots=True)
@@ -53,8 +63,8 @@ class Scorer:
         Lines.
     state : dict
         State of the fitted model.
-    out : binary file
-        Gets one JSON object a line.
+    out : Output
+        Gets one JSON object a line; a binary file, or a topic.
     only : {"all", "alerts", "episodes"}
         What is written.
     checkpoint : Checkpoint, optional
@@ -63,29 +73,36 @@ class Scorer:
         Seconds between two commits.
     tell : callable
         Gets messages for people.
+    committed : callable
+        Called after each commit.
+    stop : Event, optional
+        Ends :meth:`run` when it is set.
     """
 
     def __init__(
         self,
         source: Source,
         state: dict[str, Any],
-        out: BinaryIO,
+        out: Output,
         *,
         only: Only = "all",
         checkpoint: Checkpoint | None = None,
         every: float = 5.0,
         tell: Callable[[str], None] = lambda message: None,
+        committed: Callable[[], None] = lambda: None,
+        stop: Event | None = None,
     ) -> None:
         if only not in ("all", "alerts", "episodes"):
             raise ParameterError(f"only={only!r}: give 'all', 'alerts' or 'episodes'")
         self.source = source
         self.counters = Counters()
-        self.stop = Event()
+        self.stop = stop or Event()
         self._out = out
         self._only = only
         self._checkpoint = checkpoint
         self._every = every
         self._tell = tell
+        self._tell_committed = committed
         saved = None if checkpoint is None else checkpoint.load()
         if saved is None:
             self.stream = LogStream(state)
@@ -159,3 +176,4 @@ class Scorer:
         self._checkpoint.commit(self.source.positions(), {_STATE: state})
         self.counters.checkpoints += 1
         self.counters.checkpoint_time = time.time()
+        self._tell_committed()

@@ -1,6 +1,7 @@
-"""Where lines of logs come from: standard input, files that grow and rotate, a program's lists."""
+"""Where lines of logs come from: standard input, files that rotate, Kafka, a program's lists."""
 
 from tsmamba.logs.sources.file import FileSource
+from tsmamba.logs.sources.kafka import KafkaSource
 from tsmamba.logs.sources.lines import LinesSource
 from tsmamba.logs.sources.multi import MultiSource
 from tsmamba.logs.sources.opening import open_sources
@@ -9,6 +10,7 @@ from tsmamba.logs.sources.stdin import StdinSource
 
 __all__ = [
     "FileSource",
+    "KafkaSource",
     "LinesSource",
     "Loss",
     "MultiSource",
