@@ -7,7 +7,6 @@ so a file that was cut short, altered or written by a later version is refused, 
 import hashlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from tsmamba._files import write_whole
 from tsmamba.errors import ModelFileError
 
 FORMAT_VERSION = 1
@@ -43,7 +43,6 @@ def save_model(
     ModelFileError
         If the folder does not exist or cannot be written.
     """
-    target = Path(path)
     # Clones, because safetensors refuses tensors that share memory.
     contiguous = {
         name: x.detach().cpu().clone(memory_format=torch.contiguous_format)
@@ -55,15 +54,7 @@ def save_model(
         "settings": json.dumps(settings, sort_keys=True, default=_plain),
     }
     header["sha256"] = _digest(header, contiguous)
-    data = save(contiguous, metadata=header)
-    try:
-        # Beside the target, so that the last step is a rename, and with the rights of a new file.
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".saving-") as folder:
-            whole = Path(folder) / "model"
-            whole.write_bytes(data)
-            whole.replace(target)
-    except OSError as error:
-        raise ModelFileError(f"cannot write {str(target)!r}: {error.strerror}") from error
+    write_whole(path, save(contiguous, metadata=header))
 
 
 def load_model(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:

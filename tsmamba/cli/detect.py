@@ -11,6 +11,7 @@ import typer
 
 from tsmamba.cli.flags import File, IdCol, Target, TimeCol
 from tsmamba.cli.messages import plain_errors, say
+from tsmamba.cli.outputs import PANEL, Outputs, Plot
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _NORMAL = "Normal rows, one of these"
-_OUTPUT = "Output"
 _DETECTOR = "Detector"
 _EPISODES = 20
 _STAMP = len("2024-03-31 17:05:00")
@@ -70,11 +70,10 @@ _Model = Annotated[
 ]
 _Out = Annotated[
     Path | None,
-    typer.Option(help="File for the scores; - writes CSV to stdout.", rich_help_panel=_OUTPUT),
+    typer.Option(help="File for the scores; - writes CSV to stdout.", rich_help_panel=PANEL),
 ]
-_Plot = Annotated[Path | None, typer.Option(help="File for a picture.", rich_help_panel=_OUTPUT)]
 _Save = Annotated[
-    Path | None, typer.Option(help="File to keep the detector in.", rich_help_panel=_OUTPUT)
+    Path | None, typer.Option(help="File to keep the detector in.", rich_help_panel=PANEL)
 ]
 _Preset = Annotated[
     Preset | None,
@@ -113,44 +112,6 @@ _Period = Annotated[
     int | None,
     typer.Option(min=1, help="Period in rows; found if not given.", rich_help_panel=_DETECTOR),
 ]
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """What to write.
-
-    Parameters
-    ----------
-    out, plot, save : Path, optional
-        Files for the scores, the picture and the detector.
-
-    Examples
-    --------
-    >>> Outputs(out=Path("-")).on_stdout
-    True
-    """
-
-    out: Path | None = None
-    plot: Path | None = None
-    save: Path | None = None
-
-    @property
-    def on_stdout(self) -> bool:
-        """Whether the scores themselves go to stdout."""
-        return self.out == Path("-")
-
-    def check(self) -> None:
-        """Refuse what could not be written, before any work."""
-        from tsmamba._optional import require
-        from tsmamba.cli.tables import check_folder, check_writable
-
-        if self.out is not None:
-            check_writable(self.out)
-        for path in (self.plot, self.save):
-            if path is not None:
-                check_folder(path)
-        if self.plot is not None:
-            require("matplotlib", "plot")
 
 
 @dataclass(frozen=True)
@@ -195,7 +156,7 @@ def detect(
     fit: _Fit = None,
     model: _Model = None,
     out: _Out = None,
-    plot: _Plot = None,
+    plot: Plot = None,
     save: _Save = None,
     id_col: IdCol = None,
     time_col: TimeCol = None,
@@ -326,9 +287,7 @@ def _deliver(run: _Run, outputs: Outputs, started: float) -> None:
         detector.plot(rows.frame, path=outputs.plot)
     facts = _facts(run, scores, episodes)
     facts["seconds"] = f"{time.perf_counter() - started:.1f}"
-    for name, path in {"scores": outputs.out, "plot": outputs.plot, "model": outputs.save}.items():
-        if path is not None and path != Path("-"):
-            facts[f"{name} in"] = str(path)
+    facts |= outputs.places("scores")
     table = episodes.select(
         pl.col("start", "end").cast(pl.String).str.head(_STAMP),
         "peak",

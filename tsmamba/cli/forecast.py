@@ -11,6 +11,7 @@ import typer
 
 from tsmamba.cli.flags import File, Freq, IdCol, Target, TimeCol, parse_freq
 from tsmamba.cli.messages import plain_errors, say
+from tsmamba.cli.outputs import PANEL, Outputs, Plot
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,7 +23,6 @@ app = typer.Typer()
 
 _COVARIATES = "Covariates"
 _MODEL = "Model"
-_OUTPUT = "Output"
 
 
 class Mode(StrEnum):
@@ -34,25 +34,20 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outputs:
-    """What to write.
+class Forecasts(Outputs):
+    """What to write, and with which intervals.
 
     Parameters
     ----------
-    out, plot, save : Path, optional
-        Files for the forecast, the picture and the model.
     levels, quantiles : list of float
         Levels of the intervals in percent, or quantiles; the default of the forecaster if empty.
 
     Examples
     --------
-    >>> Outputs(out=Path("-")).on_stdout
-    True
+    >>> Forecasts(levels=[80.0]).bands
+    {'level': [80.0], 'quantiles': None}
     """
 
-    out: Path | None = None
-    plot: Path | None = None
-    save: Path | None = None
     levels: list[float] = field(default_factory=list)
     quantiles: list[float] = field(default_factory=list)
 
@@ -61,28 +56,15 @@ class Outputs:
         """Arguments of `predict`."""
         return {"level": self.levels or None, "quantiles": self.quantiles or None}
 
-    @property
-    def on_stdout(self) -> bool:
-        """Whether the forecast itself goes to stdout."""
-        return self.out == Path("-")
-
     def check(self) -> None:
         """Refuse what could not be written, before any work."""
-        from tsmamba._optional import require
-        from tsmamba.cli.tables import check_folder, check_writable
         from tsmamba.errors import ParameterError
         from tsmamba.forecast.columns import Bands
 
         if self.levels and self.quantiles:
             raise ParameterError("--level cannot go with --quantile; leave one or the other out")
         Bands.of(**self.bands)
-        if self.out is not None:
-            check_writable(self.out)
-        for path in (self.plot, self.save):
-            if path is not None:
-                check_folder(path)
-        if self.plot is not None:
-            require("matplotlib", "plot")
+        super().check()
 
 
 # The flags, one type each, so that the command itself stays readable.
@@ -92,20 +74,17 @@ _Horizon = Annotated[
 ]
 _Out = Annotated[
     Path | None,
-    typer.Option(help="File for the forecast; - writes CSV to stdout.", rich_help_panel=_OUTPUT),
+    typer.Option(help="File for the forecast; - writes CSV to stdout.", rich_help_panel=PANEL),
 ]
-_Plot = Annotated[Path | None, typer.Option(help="File for a picture.", rich_help_panel=_OUTPUT)]
 _Level = Annotated[
     list[float] | None,
-    typer.Option(help="Interval in percent, 90 if not given; repeatable.", rich_help_panel=_OUTPUT),
+    typer.Option(help="Interval in percent, 90 if not given; repeatable.", rich_help_panel=PANEL),
 ]
 _Quantile = Annotated[
     list[float] | None,
-    typer.Option(help="Quantile, in place of intervals; repeatable.", rich_help_panel=_OUTPUT),
+    typer.Option(help="Quantile, in place of intervals; repeatable.", rich_help_panel=PANEL),
 ]
-_Save = Annotated[
-    Path | None, typer.Option(help="File to keep the fit in.", rich_help_panel=_OUTPUT)
-]
+_Save = Annotated[Path | None, typer.Option(help="File to keep the fit in.", rich_help_panel=PANEL)]
 _Weight = Annotated[
     str | None, typer.Option(help="Weights of the rows in the fit.", rich_help_panel="Columns")
 ]
@@ -185,7 +164,7 @@ def forecast(
     file: File,
     horizon: _Horizon = None,
     out: _Out = None,
-    plot: _Plot = None,
+    plot: Plot = None,
     level: _Level = None,
     quantile: _Quantile = None,
     save: _Save = None,
@@ -213,7 +192,7 @@ def forecast(
     with plain_errors():
         from tsmamba.cli.columns import Wanted
 
-        outputs = Outputs(out, plot, save, level or [], quantile or [])
+        outputs = Forecasts(out, plot, save, level or [], quantile or [])
         outputs.check()
         covariates = _names(past), _names(known), _names(static)
         wanted = Wanted(id_col, time_col, _names(target), *covariates, weight)
@@ -276,7 +255,7 @@ class _Run:
     fitted: bool
 
 
-def _fit(tables: _Tables, wanted: "Wanted", settings: dict[str, Any], outputs: Outputs) -> _Run:
+def _fit(tables: _Tables, wanted: "Wanted", settings: dict[str, Any], outputs: Forecasts) -> _Run:
     """Fit a forecaster on the table and let it continue every series."""
     import sys
 
@@ -310,7 +289,7 @@ def _fit(tables: _Tables, wanted: "Wanted", settings: dict[str, Any], outputs: O
     return _Run(chosen.frame, forecaster, answer, fitted=True)
 
 
-def _apply(tables: _Tables, model: Path, fitting_flags: list[str], outputs: Outputs) -> _Run:
+def _apply(tables: _Tables, model: Path, fitting_flags: list[str], outputs: Forecasts) -> _Run:
     """Forecast the table with a saved fit, which brings its own columns and sizes."""
     from tsmamba import MambaForecaster
     from tsmamba.cli.columns import Wanted, choose_columns
@@ -340,7 +319,7 @@ def _names(columns: str | Sequence[str] | None) -> tuple[str, ...]:
     return (columns,) if isinstance(columns, str) else tuple(columns or ())
 
 
-def _deliver(run: _Run, outputs: Outputs, seconds: float) -> None:
+def _deliver(run: _Run, outputs: Forecasts, seconds: float) -> None:
     """Write what was asked for, and show the head of it."""
     from tsmamba.cli.summary import show
     from tsmamba.cli.tables import write_table
@@ -360,10 +339,7 @@ def _deliver(run: _Run, outputs: Outputs, seconds: float) -> None:
             path=outputs.plot,
         )
     facts = _facts(run, seconds)
-    written = {"forecast": outputs.out, "plot": outputs.plot, "model": outputs.save}
-    for name, path in written.items():
-        if path is not None and path != Path("-"):
-            facts[f"{name} in"] = str(path)
+    facts |= outputs.places("forecast")
     show(run.forecast, [f.id_col, f.time_col, "target"], facts, on_stderr=outputs.on_stdout)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
@@ -72,7 +72,12 @@ class KafkaOptions:
             raise ParameterError(f"{name} needs --kafka TOPIC@HOST:PORT; add it, or leave it out")
 
     def open(
-        self, *, follow: bool, read_from: str, stop: Event, tell: Callable[[str], None]
+        self,
+        *,
+        follow: bool,
+        read_from: Literal["beginning", "end"],
+        stop: Event,
+        tell: Callable[[str], None],
     ) -> "tuple[KafkaSource, KafkaOutput | None]":
         """Return the source, and the output if there is a topic for it.
 
@@ -99,7 +104,7 @@ class KafkaOptions:
             group=self.group,
             partitions=numbers,
             follow=follow,
-            read_from=read_from,  # type: ignore[arg-type]  # checked there
+            read_from=read_from,
         )
         return source, output
 

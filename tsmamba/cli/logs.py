@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -33,6 +33,17 @@ _Sources = Annotated[
     typer.Argument(help="Files, or - for standard input, the default.", metavar="SOURCE"),
 ]
 _Model = Annotated[Path, typer.Option("--model", "-m", help="Model file.", dir_okay=False)]
+_Only = Annotated[Literal["all", "alerts", "episodes"], typer.Option(help="What to write.")]
+_Follow = Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, over rotations.")]
+_ReadFrom = Annotated[Literal["beginning", "end"], typer.Option(help="Where to start in a file.")]
+_Checkpoint = Annotated[
+    Path | None, typer.Option(help="File that keeps how far it came; goes on from there.")
+]
+_Every = Annotated[float, typer.Option(help="Seconds between two commits.", min=0.0)]
+_Fail = Annotated[bool, typer.Option("--fail-on-alert", help="Exit with 3 if there was an alert.")]
+_Port = Annotated[
+    int | None, typer.Option(help="Serve counters for Prometheus on loopback.", min=0)
+]
 
 _WORDS = {
     "unseen_template": "a kind of line that was never seen",
@@ -79,8 +90,9 @@ def fit(
 ) -> None:
     """Learn what is usual from logs, and write a model file."""
     with plain_errors():
+        from tsmamba.cli.tables import check_folder
         from tsmamba.logs.fitting import fitted_state
-        from tsmamba.logs.saved import check_place, save_state
+        from tsmamba.logs.saved import save_state
         from tsmamba.logs.settings import LogSettings
 
         settings = LogSettings(
@@ -93,7 +105,7 @@ def fit(
             time_format=time_format,
             time_zone=time_zone,
         )
-        check_place(model)
+        check_folder(model)
         paths = [Path(name) for name in sources or ["-"]]
         with _progress() as advance:
             state = fitted_state(paths, settings, advance)
@@ -114,25 +126,13 @@ def score(
     sources: _Sources = None,
     *,
     model: _Model,
-    only: Annotated[str, typer.Option(help="What to write: all, alerts or episodes.")] = "all",
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Wait for more, over rotations.")
-    ] = False,
-    read_from: Annotated[
-        str, typer.Option(help="Where to start in a file: beginning or end.")
-    ] = "beginning",
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="File that keeps how far it came; goes on from there.")
-    ] = None,
-    checkpoint_every: Annotated[
-        float, typer.Option(help="Seconds between two commits.", min=0.0)
-    ] = 5.0,
-    fail_on_alert: Annotated[
-        bool, typer.Option("--fail-on-alert", help="Exit with 3 if there was an alert.")
-    ] = False,
-    metrics_port: Annotated[
-        int | None, typer.Option(help="Serve counters for Prometheus on loopback.", min=0)
-    ] = None,
+    only: _Only = "all",
+    follow: _Follow = False,
+    read_from: _ReadFrom = "beginning",
+    checkpoint: _Checkpoint = None,
+    checkpoint_every: _Every = 5.0,
+    fail_on_alert: _Fail = False,
+    metrics_port: _Port = None,
     kafka: Place = None,
     kafka_output: OutputTopic = None,
     kafka_group: Group = "tsmamba",
@@ -146,15 +146,16 @@ def score(
         from tsmamba.logs.service import Scorer
 
         topics.check(sources)
-        state, kept = _opened(model, checkpoint, stack)
         stop = Event()
         source, out, committed = _ends(sources, topics, follow, read_from, stop)
         stack.callback(source.close)
+        # After all that may be refused, so that such a call leaves no file behind.
+        state, kept = _opened(model, checkpoint, stack)
         scorer = Scorer(
             source,
             state,
             out,
-            only=only,  # type: ignore[arg-type]  # checked there
+            only=only,
             checkpoint=kept,
             every=checkpoint_every,
             tell=partial(say, "warning"),
@@ -217,21 +218,6 @@ def replay(sources: _Sources = None, *, model: _Model) -> None:
             typer.echo(f"  {day}  {count:,}")
 
 
-def _ends(
-    sources: list[str] | None, topics: KafkaOptions, follow: bool, read_from: str, stop: Event
-) -> "tuple[Source, Output, Callable[[], None]]":
-    """Return what is read, what is written to, and what is to be told of commits."""
-    from tsmamba.logs.sources import open_sources
-
-    if topics.place is None:
-        source = open_sources(sources or ["-"], follow=follow, read_from=read_from)  # type: ignore[arg-type]  # checked there
-        return source, sys.stdout.buffer, lambda: None
-    topic, output = topics.open(
-        follow=follow, read_from=read_from, stop=stop, tell=partial(say, "warning")
-    )
-    return topic, output or sys.stdout.buffer, topic.commit
-
-
 def _opened(
     model: Path, checkpoint: Path | None, stack: ExitStack
 ) -> "tuple[dict[str, Any], Checkpoint | None]":
@@ -245,6 +231,25 @@ def _opened(
     return state, stack.enter_context(Checkpoint(checkpoint, model=digest_of(state)))
 
 
+def _ends(
+    sources: list[str] | None,
+    topics: KafkaOptions,
+    follow: bool,
+    read_from: Literal["beginning", "end"],
+    stop: Event,
+) -> "tuple[Source, Output, Callable[[], None]]":
+    """Return what is read, what is written to, and what is to be told of commits."""
+    from tsmamba.logs.sources import open_sources
+
+    if topics.place is None:
+        source = open_sources(sources or ["-"], follow=follow, read_from=read_from)
+        return source, sys.stdout.buffer, lambda: None
+    topic, output = topics.open(
+        follow=follow, read_from=read_from, stop=stop, tell=partial(say, "warning")
+    )
+    return topic, output or sys.stdout.buffer, topic.commit
+
+
 def _stream(model: Path) -> Any:
     from tsmamba.logs.saved import load_state
     from tsmamba.logs.stream import LogStream
@@ -253,14 +258,8 @@ def _stream(model: Path) -> Any:
 
 
 def _scored(model: Path, sources: list[str] | None) -> "Iterator[LogResult]":
-    from tsmamba.logs.intake import batches, last_changes
-    from tsmamba.logs.reader import Reader
-
     stream = _stream(model)
-    paths = [Path(name) for name in sources or ["-"]]
-    for records in batches(paths, Reader(stream.settings, last_changes(paths))):
-        yield from stream.score_records(records)
-    yield from stream.close()
+    yield from stream.results_of([Path(name) for name in sources or ["-"]])
 
 
 def _sentence(result: "LogResult") -> str:

@@ -9,8 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tsmamba.errors import ParameterError
 from tsmamba.logs.fitting import fitted_state
-from tsmamba.logs.intake import LogSource, batches, last_changes
-from tsmamba.logs.reader import Reader
+from tsmamba.logs.intake import LogSource
 from tsmamba.logs.result import LogResult
 from tsmamba.logs.saved import load_state, save_state
 from tsmamba.logs.settings import LogSettings
@@ -239,12 +238,7 @@ class LogDetector(BaseEstimator):
         return new
 
     def _results(self, source: LogSource, *, learn: bool = True) -> list[LogResult]:
-        stream = self.stream(learn=learn)
-        reader = Reader(stream.settings, last_changes(source))
-        results: list[LogResult] = []
-        for records in batches(source, reader):
-            results += stream.score_records(records)
-        return results + stream.close()
+        return list(self.stream(learn=learn).results_of(source))
 
 
 def _names(names: Any) -> tuple[str, ...]:

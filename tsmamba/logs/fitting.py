@@ -60,7 +60,8 @@ def fitted_state(
         sessions = _sessions(settings, tracker, seen, aliases)
         model = SessionModel.fitted(sessions, settings.rate, settings.trimmed)
     return {
-        "settings": {**settings.to_dict(), "format": _format(settings, reader)},
+        "settings": settings.to_dict(),
+        "format": _format(settings, reader),
         "reader": Reader(settings).to_dict(),
         "templates": templates.to_dict(),
         "model": model.to_dict(),

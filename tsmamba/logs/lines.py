@@ -20,6 +20,10 @@ _ORDER = 3
 _CALIBRATION = 0.25
 # Smaller parts of a threshold are left out.
 _LEAST = 0.005
+# Score of a kind of line that was never seen and tells of an error. Where a training log had some
+# new kinds of lines to its end, no threshold would let one alert; those that tell of an error are
+# few, and each is new once.
+_NEW_ERROR = 1.5
 # Lines overdue that are told at once.
 _TOLD = 8
 # A line so far behind the others shows that the clock was ahead, by mistake.
@@ -31,7 +35,8 @@ class Event(NamedTuple):
 
     The order of lines is that of one stream of one source; what comes regularly does so in a
     stream, whatever source it is read from. `time` is in nanoseconds since 1970, `numbers` are
-    those in the wild places of the template.
+    those in the wild places of the template, and `new_error` says that the template is new and the
+    line tells of an error.
     """
 
     template: int
@@ -40,13 +45,14 @@ class Event(NamedTuple):
     time: int | None = None
     severity: str | None = None
     numbers: tuple[float, ...] = ()
+    new_error: bool = False
 
 
 class LineScore(NamedTuple):
     """Score of a line: the dearest of its costs in units of its threshold, 1 alerts.
 
     `cost` is that dearest one in nats, and `costs` are all of them, in the order of ``KINDS``;
-    `unseen` says whether the template had never come before.
+    `new_error` is the least score of a new kind of line that tells of an error, 0 for others.
     """
 
     score: float
@@ -54,7 +60,7 @@ class LineScore(NamedTuple):
     reason: str
     costs: tuple[float, ...]
     thresholds: tuple[float, ...]
-    unseen: bool = False
+    new_error: float = 0.0
 
     @property
     def is_anomaly(self) -> bool:
@@ -63,9 +69,10 @@ class LineScore(NamedTuple):
 
     @property
     def parts(self) -> dict[str, float]:
-        """Every cost in units of its threshold."""
+        """Every cost in units of its threshold, the highest is the score."""
         pairs = zip(KINDS, self.costs, self.thresholds, strict=True)
-        return {kind: cost / limit for kind, cost, limit in pairs if cost > _LEAST * limit}
+        parts = {kind: cost / limit for kind, cost, limit in pairs if cost > _LEAST * limit}
+        return {**parts, "new_error": self.new_error} if self.new_error else parts
 
 
 class LineModel:
@@ -120,7 +127,7 @@ class LineModel:
 
     def step(self, event: Event) -> LineScore:
         """Score a line and learn from it."""
-        unseen = event.template not in self.templates.counts
+        unseen = self.is_new(event.template)
         costs, rarity = self._costs(event)
         thresholds = self.thresholds.values
         self.thresholds.step(costs)
@@ -132,7 +139,14 @@ class LineModel:
             reason = "unseen_template"
         elif dearest == 0 and rarity > costs[0] - rarity:
             reason = "rare_template"
-        return LineScore(score, costs[dearest], reason, costs, thresholds, unseen)
+        if event.new_error and score < _NEW_ERROR:
+            cost = costs[dearest]
+            return LineScore(_NEW_ERROR, cost, "unseen_template", costs, thresholds, _NEW_ERROR)
+        return LineScore(score, costs[dearest], reason, costs, thresholds)
+
+    def is_new(self, template: int) -> bool:
+        """Whether a template was never seen, or not for very long."""
+        return template not in self.templates.counts
 
     def overdue(self, now: int) -> list[tuple[Overdue, LineScore]]:
         """Regular lines that have not come by now, each told once; call it before :meth:`step`."""
@@ -208,7 +222,7 @@ class LineModel:
 
     def _costs(self, event: Event) -> tuple[tuple[float, ...], float]:
         """Costs of a line in the order of KINDS, and the rarity in the first; learns the line."""
-        template, stream, source, time, severity, numbers = event
+        template, stream, source, time, severity, numbers, _ = event
         place = (source, stream)
         before, last = self._streams.pop(place, ((START,), None))
         rarity = self.templates.step(template) + self.severities.step(severity or "")

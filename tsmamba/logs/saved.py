@@ -4,14 +4,14 @@ import gzip
 import hashlib
 import json
 import os
-import tempfile
 import zlib
 from pathlib import Path
 from typing import Any
 
+from tsmamba._files import write_whole
 from tsmamba.errors import ModelFileError
 
-__all__ = ["check_place", "digest_of", "load_state", "save_state"]
+__all__ = ["digest_of", "load_state", "save_state"]
 
 _KIND = "LogDetector"
 _VERSION = 1
@@ -24,21 +24,6 @@ def digest_of(state: dict[str, Any]) -> str:
     return hashlib.sha256(_text(state)).hexdigest()
 
 
-def check_place(path: str | os.PathLike[str]) -> None:
-    """Refuse a place where no model file can be, before the work is done.
-
-    Raises
-    ------
-    ModelFileError
-        If the folder does not exist, or there is a folder of that name.
-    """
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise ModelFileError(f"cannot write {str(target)!r}: there is no folder {target.parent}")
-    if target.is_dir():
-        raise ModelFileError(f"cannot write {str(target)!r}: it is a folder; give a file in it")
-
-
 def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
     """Write a model file, whole or not at all.
 
@@ -47,18 +32,10 @@ def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
     ModelFileError
         If the folder does not exist or cannot be written.
     """
-    target = Path(path)
     body = _text(state)
     head = {"kind": _KIND, "version": _VERSION, "sha256": hashlib.sha256(body).hexdigest()}
-    data = gzip.compress(json.dumps(head).encode() + b"\n" + body, _PACKED, mtime=0)
-    try:
-        # Beside the target, so that the last step is a rename, and with the rights of a new file.
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".saving-") as folder:
-            whole = Path(folder) / "model"
-            whole.write_bytes(data)
-            whole.replace(target)
-    except OSError as error:
-        raise ModelFileError(f"cannot write {str(target)!r}: {error.strerror}") from error
+    packed = gzip.compress(json.dumps(head).encode() + b"\n" + body, _PACKED, mtime=0)
+    write_whole(path, packed)
 
 
 def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:

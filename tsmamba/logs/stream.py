@@ -1,13 +1,14 @@
 """A log as it comes: lines in, results out, and the whole state as one value."""
 
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
 from tsmamba.errors import ParameterError
 from tsmamba.logs.alarming import is_alarming
 from tsmamba.logs.episodes import Episodes, LogEpisode
+from tsmamba.logs.intake import LogSource, batches, last_changes
 from tsmamba.logs.lines import Event, LineModel, LineScore
 from tsmamba.logs.naming import Templates
 from tsmamba.logs.reader import Reader
@@ -22,10 +23,6 @@ __all__ = ["LogStream"]
 
 # A message is shown up to so many characters.
 _SHOWN = 2_000
-# Score of a kind of line that was never seen and tells of an error. Where a training log had some
-# new kinds of lines to its end, no threshold would let one alert; those that tell of an error are
-# few, and each is new once.
-_NEW_ERROR = 1.5
 # Episodes that wait for `drain_episodes`, the newest.
 _WAITING = 10_000
 
@@ -59,9 +56,12 @@ class LogStream:
     def __init__(self, state: Mapping[str, Any], *, learn: bool = True) -> None:
         self._learn = learn
         self.settings = LogSettings.from_dict(state["settings"])
-        self._reader = Reader.from_dict(self.settings, state["reader"])
+        # The format that the training log was found to have, where none was given.
+        self._reading = replace(self.settings, format=state["format"])
+        self._reader = Reader.from_dict(self._reading, state["reader"])
         self._templates = Templates.from_dict(state["templates"])
-        self._model = model_from_dict(state["model"])
+        kind = LineModel if self.settings.session is None else SessionModel
+        self._model: LineModel | SessionModel = kind.from_dict(state["model"])
         if not learn:
             if isinstance(self._model, LineModel):
                 raise ParameterError(
@@ -112,11 +112,18 @@ class LogStream:
             One for each line that is whole by now; a line waits for the next one where a stack
             trace may follow. With sessions, one for each session that is over.
         """
-        return self.score_records(self._reader.read([self._line(line) for line in lines]))
+        return self._score(self._reader.read([self._line(line) for line in lines]))
+
+    def results_of(self, source: LogSource) -> Iterator[LogResult]:
+        """Score a whole log, and close: what :meth:`tsmamba.LogDetector.score` puts in a frame."""
+        reader = Reader(self._reading, last_changes(source))
+        for records in batches(source, reader):
+            yield from self._score(records)
+        yield from self.close()
 
     def flush(self) -> list[LogResult]:
         """Score what waits for more lines; call it when nothing has come for a while."""
-        return self.score_records(self._reader.flush())
+        return self._score(self._reader.flush())
 
     def close(self) -> list[LogResult]:
         """Score what waits, and the sessions that are under way: the log has ended."""
@@ -140,6 +147,7 @@ class LogStream:
         """Return the state as plain JSON values: another stream goes on from there."""
         return {
             "settings": self.settings.to_dict(),
+            "format": self._reading.format,
             "reader": self._reader.to_dict(),
             "templates": self._templates.to_dict(),
             "model": self._model.to_dict(),
@@ -159,8 +167,7 @@ class LogStream:
         self._numbered += 1
         return Line("lines", "lines", self._numbered, self._numbered - 1, self._numbered, text)
 
-    def score_records(self, records: list[tuple[Line, LogRecord]]) -> list[LogResult]:
-        """Score lines that were read already; :meth:`feed` reads them first."""
+    def _score(self, records: list[tuple[Line, LogRecord]]) -> list[LogResult]:
         results: list[LogResult] = []
         for line, record in records:
             template = self._templates.id_of(record)
@@ -191,14 +198,11 @@ class LogStream:
             for late, score in model.overdue(record.time):
                 results.append(self._tell(self._overdue(line, record.time, late, score)))
         numbers = self._templates.numbers(record, template)
+        new_error = model.is_new(template) and is_alarming(record)
         score = model.step(
-            Event(template, stream, line.source, record.time, record.severity, numbers)
+            Event(template, stream, line.source, record.time, record.severity, numbers, new_error)
         )
         ready = score.thresholds[0] < float("inf")
-        reason, parts, relative = score.reason, score.parts, score.score
-        if score.unseen and relative < _NEW_ERROR and is_alarming(record):
-            reason, relative = "unseen_template", _NEW_ERROR
-            parts["new_error"] = _NEW_ERROR
         result = LogResult(
             event_id=f"{line.stream}:{line.offset}",
             time=record.time,
@@ -209,11 +213,11 @@ class LogStream:
             severity=record.severity,
             template_id=template,
             template=self._templates.text(template),
-            score=relative if ready else None,
+            score=score.score if ready else None,
             cost=score.cost,
-            p_value=min(1.0, self.settings.rate**relative) if ready else None,
-            reason=reason,
-            parts=parts,
+            p_value=min(1.0, self.settings.rate**score.score) if ready else None,
+            reason=score.reason,
+            parts=score.parts,
             status="ok" if ready else "warmup",
         )
         results.append(self._tell(result))
@@ -275,8 +279,3 @@ class LogStream:
         self.alerts += 1
         result.episode_id = episode
         return result
-
-
-def model_from_dict(state: dict[str, Any]) -> LineModel | SessionModel:
-    """Build a model again from its state."""
-    return SessionModel.from_dict(state) if "transitions" in state else LineModel.from_dict(state)

@@ -400,3 +400,9 @@ def test_results_are_json(detector):
         assert record["schema_version"] == 1
         assert record["is_anomaly"] == result.is_anomaly
         assert record["contrib"] == pytest.approx(result.parts, abs=1e-4)
+
+
+def test_a_loaded_detector_has_the_parameters_that_were_given(tmp_path):
+    detector = LogDetector(stream_by=("service",), cool_down=60.0).fit(USUAL)
+    detector.save(tmp_path / "model")
+    assert LogDetector.load(tmp_path / "model").get_params() == detector.get_params()
