@@ -1,5 +1,6 @@
 """Lines: what a single line costs where it stands, and which of its costs alert."""
 
+from collections import deque
 from operator import truediv
 from typing import Any, NamedTuple
 
@@ -15,6 +16,13 @@ __all__ = ["KINDS", "Event", "LineModel", "LineScore"]
 # Each kind of cost alerts by itself: what is rare in one says nothing about another.
 KINDS = ("sequence", "value", "level", "gap", "rate", "silence")
 
+# What remains of the cost of an order after each line of the stream, and what a line adds at most:
+# two requests that meet make a few strange steps, a program that goes another way makes many.
+_FADE = 31.0 / 32.0
+_MOST_STRANGE = 6.0
+# Lines after which an order is learned: what goes another way is not usual at its second time.
+_LAG = 256
+_RATE = KINDS.index("rate")
 _ORDER = 3
 # The last quarter of the training log sets the thresholds.
 _CALIBRATION = 0.25
@@ -107,8 +115,9 @@ class LineModel:
         self.rates = Rates()
         self.silence = Silence()
         self.thresholds = GuardedThresholds(rate / len(KINDS), len(KINDS))
-        # Of each stream the last templates and the time of the last line.
-        self._streams: dict[tuple[str, str], tuple[tuple[int, ...], int | None]] = {}
+        # Of each stream the last templates, the time of the last line, how strange its order is.
+        self._streams: dict[tuple[str, str], tuple[tuple[int, ...], int | None, float]] = {}
+        self._steps: deque[tuple[tuple[int, ...], int]] = deque()
         self._now = 0
         self._resting = False
 
@@ -123,6 +132,8 @@ class LineModel:
     def rest(self) -> None:
         """End the log: the next line begins another, at whatever time, and nothing is late."""
         self._streams.clear()
+        while self._steps:
+            self.sequence.step(*self._steps.popleft())
         self._resting = True
 
     def step(self, event: Event) -> LineScore:
@@ -137,7 +148,7 @@ class LineModel:
         reason = KINDS[dearest]
         if dearest == 0 and unseen:
             reason = "unseen_template"
-        elif dearest == 0 and rarity > costs[0] - rarity:
+        elif dearest == 0 and 2.0 * rarity > costs[0]:
             reason = "rare_template"
         if event.new_error and score < _NEW_ERROR:
             cost = costs[dearest]
@@ -176,8 +187,14 @@ class LineModel:
             self.silence,
         ):
             part.rename(old, new)
-        for place, (before, time) in self._streams.items():
-            self._streams[place] = (tuple(new if t == old else t for t in before), time)
+
+        def renamed(before: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(new if template == old else template for template in before)
+
+        for place, (before, time, strange) in self._streams.items():
+            self._streams[place] = (renamed(before), time, strange)
+        for i, (before, template) in enumerate(self._steps):
+            self._steps[i] = (renamed(before), new if template == old else template)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain JSON values."""
@@ -192,6 +209,7 @@ class LineModel:
             "silence": self.silence.to_dict(),
             "thresholds": self.thresholds.to_dict(),
             "streams": [[*place, *known] for place, known in self._streams.items()],
+            "steps": list(self._steps),
             "now": self._now,
             "resting": self._resting,
         }
@@ -208,8 +226,9 @@ class LineModel:
         new.rates = Rates.from_dict(state["rates"])
         new.silence = Silence.from_dict(state["silence"])
         new.thresholds = GuardedThresholds.from_dict(state["thresholds"])
-        for source, stream, before, time in state["streams"]:
-            new._streams[source, stream] = (tuple(before), time)
+        for source, stream, before, time, strange in state["streams"]:
+            new._streams[source, stream] = (tuple(before), time, strange)
+        new._steps.extend((tuple(before), template) for before, template in state["steps"])
         new._now, new._resting = state["now"], state["resting"]
         return new
 
@@ -221,24 +240,33 @@ class LineModel:
         self._now = now
 
     def _costs(self, event: Event) -> tuple[tuple[float, ...], float]:
-        """Costs of a line in the order of KINDS, and the rarity in the first; learns the line."""
+        """Costs of a line in the order of KINDS, and its rarity wherever it comes; learns it."""
         template, stream, source, time, severity, numbers, _ = event
         place = (source, stream)
-        before, last = self._streams.pop(place, ((START,), None))
+        before, last, strange = self._streams.pop(place, ((START,), None, 0.0))
         rarity = self.templates.step(template) + self.severities.step(severity or "")
-        order = self.sequence.step(before, template)
+        order = self.sequence.cost(before, template)
+        strange *= _FADE
+        if template != before[-1]:  # how often a line repeats is a matter of its rate
+            strange += min(order, _MOST_STRANGE)
+        self._steps.append((before, template))
+        if len(self._steps) > _LAG:
+            self.sequence.step(*self._steps.popleft())
         tail = level = gap = rate = beat = 0.0
         if numbers:
             tail, level = self.values.score(template, numbers)
         if time is not None:
             if self._resting:
                 self._wake(time)
-            if last is not None:
-                gap = self.gaps.score(before[-1], template, max(time - last, 0) * 1e-9)
             rate = self.rates.score(template, time)
+            if last is not None:
+                # The pace of a burst is not the usual one, nor is that of its beginning.
+                usual = rate <= 0.5 * self.thresholds.values[_RATE]
+                seconds = max(time - last, 0) * 1e-9
+                gap = self.gaps.score(before[-1], template, seconds, learn=usual)
             beat = self.silence.beat(stream, template, time)
             self._now = time if time < self._now - _DAY else max(self._now, time)
         if len(self._streams) >= self.max_streams:
             del self._streams[next(iter(self._streams))]
-        self._streams[place] = ((*before, template)[1 - _ORDER :], time)
-        return (rarity + order, tail, level, gap, rate, beat), rarity
+        self._streams[place] = ((*before, template)[1 - _ORDER :], time, strange)
+        return (max(rarity + order, strange), tail, level, gap, rate, beat), rarity

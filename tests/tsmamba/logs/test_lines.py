@@ -201,3 +201,40 @@ def test_a_saved_model_goes_on_as_if_nothing_had_happened(model, cut):
     other = restored(model)
     assert run(other, events[cut:]) == run(model, events[cut:])
     assert other.to_dict() == model.to_dict()
+
+
+def test_another_order_alerts_while_it_lasts_and_not_when_two_meet_once():
+    """Steps in another order cost little each if they were seen, and much if they go on."""
+    model = LineModel(RATE)
+    usual = list(normal(8_000))
+    model.fit(usual)
+    cycle = [event for event in normal(400, 10 * DAY, seed=1) if event.template < 3]
+    swapped = []
+    for i in range(0, len(cycle) - 2, 3):
+        first, second, third = cycle[i : i + 3]
+        swapped += [first, third._replace(time=second.time), second._replace(time=third.time)]
+    scores, _ = run(model, cycle[:60] + swapped[60:90])
+    assert not any(score.is_anomaly and score.reason == "sequence" for score in scores[:60])
+    assert any(score.is_anomaly and score.reason == "sequence" for score in scores[60:])
+
+
+def test_an_order_is_usual_when_it_lasted():
+    model = LineModel(RATE)
+    model.fit(list(normal(8_000)))
+    other = [Event(2 - i % 3, "web") for i in range(12_000)]
+    scores, _ = run(model, other)
+    assert any(score.is_anomaly for score in scores[:300])
+    assert not any(score.is_anomaly for score in scores[-3_000:])
+
+
+def test_steps_that_wait_to_be_learned_are_renamed_and_saved():
+    model = LineModel(RATE)
+    model.fit([Event(i % 4) for i in range(2_000)])
+    for i in range(100):
+        model.step(Event(i % 5))
+    model.rename(4, 3)
+    again = LineModel.from_dict(json.loads(json.dumps(model.to_dict())))
+    assert again.to_dict() == model.to_dict()
+    assert all(4 not in (*before, template) for before, template in model.to_dict()["steps"])
+    for i in range(600):
+        assert again.step(Event(i % 4)) == model.step(Event(i % 4))

@@ -158,13 +158,16 @@ def test_lines_without_a_session_are_counted(fitted_sessions):
     assert stream.lines_without_session == 2
 
 
-def test_episodes_that_nobody_drains_are_bounded():
+def test_of_episodes_that_nobody_drains_the_newest_are_kept(monkeypatch):
+    monkeypatch.setattr("tsmamba.logs.stream._WAITING", 5)
     usual = ["job 1 done"] * 200
     stream = LogDetector(multiline=None, cool_down=1e-9).fit(usual).stream()
     for i in range(30):
-        stream.feed([f"2026-03-01T10:00:{i:02d}Z new thing {'x' * i}"])
-    assert len(stream.to_dict()["told"]) == stream._told.maxlen or len(stream._told) < 100
-    assert stream.drain_episodes() != []
+        stream.feed([f"2026-03-01T10:00:{i:02d}Z {'x' * (i + 1)} failed"])
+    assert len(stream.to_dict()["told"]) == 5
+    told = stream.drain_episodes()
+    assert len(told) == 5
+    assert told[-1].message == f"{'x' * 30} failed"
     assert stream.drain_episodes() == []
 
 

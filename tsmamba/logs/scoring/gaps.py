@@ -8,6 +8,8 @@ __all__ = ["Gaps", "Overdue", "Silence"]
 
 # Intervals before one is judged.
 _WARMUP = 20
+# More of them for pairs of lines: the first lines of a burst are many of one kind in no time.
+_PAIR_WARMUP = 50
 # Mean and variance of the logarithm of an interval forget with this rate.
 _RATE = 1.0 / 64.0
 # Plain mean up to here, so that the first interval does not stay.
@@ -85,8 +87,8 @@ class Gaps:
         self.max_pairs = max_pairs
         self._pairs: dict[tuple[int, int], Interval] = {}
 
-    def score(self, before: int, template: int, seconds: float) -> float:
-        """Cost of the time between two lines, which is taken in."""
+    def score(self, before: int, template: int, seconds: float, *, learn: bool = True) -> float:
+        """Cost of the time between two lines, which is taken in if `learn` allows it."""
         key = (before, template)
         interval = self._pairs.pop(key, None)
         if interval is None:
@@ -94,7 +96,9 @@ class Gaps:
             if len(self._pairs) >= self.max_pairs:
                 del self._pairs[next(iter(self._pairs))]
         self._pairs[key] = interval
-        return interval.step(seconds)
+        judged = interval.seen >= _PAIR_WARMUP
+        cost = interval.step(seconds) if learn else interval.cost(seconds)
+        return cost if judged else 0.0
 
     def rename(self, old: int, new: int) -> None:
         """Forget the pairs of a template that became another."""

@@ -53,12 +53,13 @@ class _Window:
         self.total_left_out += self.left_out_now
         self.left_out_now = 0
 
-    def admits(self, count: int) -> bool:
-        """Note an alert; say whether so many of the recent costs alerted that it is normal."""
-        self.alerts.append(count)
-        while self.alerts[0] <= count - _RECENT:
+    def admits(self, block: int) -> bool:
+        """Note an alert; say whether so many of the recent blocks had one that it is normal."""
+        if not self.alerts or self.alerts[-1] != block:
+            self.alerts.append(block)
+        while self.alerts[0] <= block - _RECENT:
             self.alerts.popleft()
-        recent = min(count, _RECENT)
+        recent = min(block, _RECENT)
         admitted = recent >= _ENOUGH and len(self.alerts) > _TOO_MANY * recent
         self.left_out_now += not admitted
         return admitted
@@ -109,11 +110,12 @@ class GuardedThresholds:
     """For each kind of cost, the threshold that a share `rate` of normal costs exceeds.
 
     A frozen quantile gave 2 to 30 % false alerts where it was set to 1 %, and one that learns from
-    alerts goes deaf. So alerts stay out of the window, unless more than 5 % of the last 500 costs
-    alert: then they are the new normal. Rates too small for a window of 2,000 costs are met by a
-    window of the highest costs of as many blocks, and where even that is too short, by a straight
-    line through the logarithm of the tail. Alerts left out count as costs higher than all in the
-    window: without them each window would be lower than the one before.
+    alerts goes deaf. So alerts stay out of the window, unless more than 5 % of the last 500 blocks
+    have one: then they are the new normal. Rates too small for a window of 2,000 costs are met by
+    a window of the highest costs of as many blocks, so that a burst of alerts is one block and no
+    change; where even that is too short, by a straight line through the logarithm of the tail.
+    Alerts left out count as costs higher than all in the window: without them each window would be
+    lower than the one before.
 
     Parameters
     ----------
@@ -192,9 +194,10 @@ class GuardedThresholds:
 
     def _usual(self, kind: int, cost: float) -> float:
         """Return a cost that counts as normal; minus infinity for an alert that does not."""
-        if cost <= self.values[kind] or self._windows[kind].admits(self._count):
+        if cost <= self.values[kind]:
             return cost
-        return -math.inf
+        block = math.ceil(self._count / self.block)
+        return cost if self._windows[kind].admits(block) else -math.inf
 
     def _close_block(self) -> None:
         for window, highest in zip(self._windows, self._highest, strict=True):
