@@ -5,18 +5,28 @@ import typing
 
 if typing.TYPE_CHECKING:
     from tsmamba.anomaly import MambaDetector
+    from tsmamba.classify import MambaClassifier
     from tsmamba.forecast import MambaForecaster
     from tsmamba.forecast.advice import advise
     from tsmamba.forecast.settings import Network
     from tsmamba.logs.estimator import LogDetector
     from tsmamba.training import Training
 
-__all__ = ["LogDetector", "MambaDetector", "MambaForecaster", "Network", "Training", "advise"]
+__all__ = [
+    "LogDetector",
+    "MambaClassifier",
+    "MambaDetector",
+    "MambaForecaster",
+    "Network",
+    "Training",
+    "advise",
+]
 __version__ = "0.1.0"
 
 # Loaded at first use: `tsmamba --help` must not wait for torch.
 _HOMES = {
     "LogDetector": "tsmamba.logs.estimator",
+    "MambaClassifier": "tsmamba.classify",
     "MambaDetector": "tsmamba.anomaly",
     "MambaForecaster": "tsmamba.forecast",
     "Network": "tsmamba.forecast.settings",

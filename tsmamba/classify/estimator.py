@@ -1,0 +1,418 @@
+"""`MambaClassifier`: the class of a whole series of events, such as a hospital stay."""
+
+import os
+import time
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from tsmamba.classify.events import EventColumns, Repairs, read_events
+from tsmamba.classify.fitting import fit_ensemble
+from tsmamba.classify.labels import as_classes, known_classes, read_labels
+from tsmamba.classify.network import RecordConfig
+from tsmamba.classify.presets import PRESETS
+from tsmamba.classify.reader import Reader
+from tsmamba.classify.saved import load_classifier, save_classifier
+from tsmamba.classify.scores import check_metric, figures, measured
+from tsmamba.classify.stream import RiskStream
+from tsmamba.data.frame import frame_kind, to_native
+from tsmamba.errors import FrameWarning, ParameterError
+from tsmamba.forecast.defaults import check_parameters
+from tsmamba.forecast.progress import progress_bar
+from tsmamba.training import Training
+
+__all__ = ["MambaClassifier"]
+
+_BASES = ("boosting", None)
+_LR = 2e-3
+_EMA_DECAY = 0.99
+_SHOWN = 5
+
+
+class MambaClassifier(ClassifierMixin, BaseEstimator):
+    """Probabilities of classes for series of irregular events, such as the risk of a stay.
+
+    Use it where each subject has many measurements at times of their own, some of many kinds and
+    most of them missing most of the time: records of hospitals, visits, machines. It is an average
+    of networks that read the events in order and of boosted trees that read summaries, and its
+    probabilities are calibrated on stays that its members were not trained on. Not a medical
+    device.
+
+    Parameters
+    ----------
+    preset : {"auto", "tiny"}, default "auto"
+        Sizes and length of training; "tiny" is for tests.
+    base : {"boosting", None}, default "boosting"
+        What the networks are averaged with: boosted trees on summaries of each code, or nothing.
+    causal : bool, default False
+        Whether networks look back only, so that `stream` can tell the risk after every event.
+    n_bins : int >= 1, default 24
+        Bins of time in a usual stay; what falls into one is averaged.
+    max_codes : int >= 1, default 128
+        Codes that are read, those of most stays.
+    id_col, time_col : str, default "subject_id" and "time"
+        Columns of the subject and of the time: stamps, durations or numbers since the start.
+    code_col, value_col : str, default "code" and "numeric_value"
+        Columns of what was measured and its value. A frame without the first is wide, with a
+        column for each code.
+    label_col : str, default "label"
+        Column of the classes in the frame of labels.
+    training : Training, optional
+        Knobs of training; eight times over the stays by default.
+    random_state : int, optional
+        Seed; fits with the same seed, data and number of threads are equal.
+    verbose : int, default 0
+        0 is silent, 1 shows a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        The classes, sorted.
+    prior_ : ndarray of shape (K,)
+        Their shares in training, which is the answer on a stay without measurements.
+    codes_ : list of str
+        The codes that are read.
+    report_ : dict
+        Stays, seconds, what was wrong with the events, whether trees take part, and figures on
+        stays that were not trained on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import polars as pl
+    >>> rng = np.random.default_rng(0)
+    >>> stay = np.repeat(np.arange(60), 20)
+    >>> events = pl.DataFrame({
+    ...     "subject_id": stay, "time": np.tile(np.arange(20.0), 60), "code": "pulse",
+    ...     "numeric_value": 80 + 20 * (stay % 2) + rng.normal(size=1200),
+    ... })
+    >>> labels = pl.DataFrame({"subject_id": np.arange(60), "label": np.arange(60) % 2})
+    >>> classifier = MambaClassifier(preset="tiny", random_state=0).fit(events, labels)
+    >>> classifier.predict_proba(events).columns
+    ['subject_id', 'p_0', 'p_1']
+    """
+
+    def __init__(
+        self,
+        *,
+        preset: str = "auto",
+        base: str | None = "boosting",
+        causal: bool = False,
+        n_bins: int = 24,
+        max_codes: int = 128,
+        id_col: str = "subject_id",
+        time_col: str = "time",
+        code_col: str = "code",
+        value_col: str = "numeric_value",
+        label_col: str = "label",
+        training: Training | None = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.preset = preset
+        self.base = base
+        self.causal = causal
+        self.n_bins = n_bins
+        self.max_codes = max_codes
+        self.id_col = id_col
+        self.time_col = time_col
+        self.code_col = code_col
+        self.value_col = value_col
+        self.label_col = label_col
+        self.training = training
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, events: Any, labels: Any) -> Self:
+        """Fit on events and the label of each stay.
+
+        Parameters
+        ----------
+        events : polars.DataFrame, polars.LazyFrame, pandas.DataFrame or pyarrow.Table
+            A row for each event, or for each time with a column for each code.
+        labels : DataFrame
+            A row for each stay: its id and its label.
+
+        Returns
+        -------
+        MambaClassifier
+            Itself.
+
+        Raises
+        ------
+        ParameterError
+            If a parameter is out of range.
+        FrameError
+            If a frame cannot be used; nothing of an earlier fit is changed then.
+        """
+        self._check_parameters()
+        started = time.perf_counter()
+        preset = PRESETS[self.preset]
+        repairs = Repairs()
+        given = read_events(events, self._columns(), repairs)
+        found = read_labels(labels, given.ids, self.id_col, self.label_col)
+        reader = Reader.learn(given, self.n_bins, self.max_codes)
+        cleaned = reader.clean(given, repairs)
+        there = reader.measured(cleaned)
+        classes, numbers = as_classes(found.filter(pl.Series(there)), least=preset.folds)
+        stays = reader.stays(cleaned.only(there), summaries=self.base is not None)
+        config = RecordConfig(
+            n_codes=len(reader.vocabulary.codes),
+            n_statics=reader.vocabulary.static_width,
+            n_outputs=1 if len(classes) == 2 else len(classes),
+            causal=self.causal,
+            d_model=preset.d_model,
+        )
+        training = self._training(len(numbers) * (preset.folds - 1) // preset.folds, preset.epochs)
+        steps = preset.folds * training.steps
+        with (
+            torch.random.fork_rng(devices=[]),
+            progress_bar(steps, show=self.verbose > 0) as on_step,
+        ):
+            torch.seed() if self.random_state is None else torch.manual_seed(self.random_state)
+            ensemble, held_out = fit_ensemble(
+                stays, numbers, config, training, preset.folds, on_step
+            )
+        self.classes_ = classes
+        self.prior_ = np.bincount(numbers) / len(numbers)
+        self.codes_ = [*reader.vocabulary.codes, *reader.vocabulary.statics]
+        self.report_ = {
+            "stays": len(there),
+            "without_measurement": int((~there).sum()),
+            "model": "mamba" if self.base is None else f"mamba and {self.base}",
+            "repairs": repairs.counts,
+            "held_out": figures(numbers, held_out),
+            "seconds": time.perf_counter() - started,
+        }
+        self._reader, self._ensemble = reader, ensemble
+        _warn(repairs)
+        return self
+
+    def predict_proba(self, events: Any) -> Any:
+        """Return the probability of each class for each stay.
+
+        A stay without any measurement of a known code gets `prior_`, and a warning names it.
+
+        Parameters
+        ----------
+        events : DataFrame
+            As in `fit`.
+
+        Returns
+        -------
+        DataFrame
+            Of the same library: the id, and a column ``p_...`` for each class.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit` or `load`.
+        FrameError
+            If the frame cannot be used.
+        """
+        ids, probabilities = self._answers(events)
+        columns = {
+            f"p_{name}": probabilities[:, number] for number, name in enumerate(self.classes_)
+        }
+        frame = pl.DataFrame({self.id_col: ids, **columns})
+        return to_native(frame, frame_kind(events))
+
+    def predict(self, events: Any) -> Any:
+        """Return the likeliest class of each stay.
+
+        Parameters
+        ----------
+        events : DataFrame
+            As in `fit`.
+
+        Returns
+        -------
+        DataFrame
+            Of the same library: the id and the label.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit` or `load`.
+        FrameError
+            If the frame cannot be used.
+        """
+        ids, probabilities = self._answers(events)
+        labels = self.classes_[probabilities.argmax(1)]
+        frame = pl.DataFrame({self.id_col: ids, self.label_col: labels})
+        return to_native(frame, frame_kind(events))
+
+    def score(self, events: Any, labels: Any, *, metric: str = "accuracy") -> float:
+        """Score the answers on labelled stays; higher is better.
+
+        Parameters
+        ----------
+        events, labels : DataFrame
+            As in `fit`.
+        metric : {"accuracy", "auroc", "auprc", "brier"}, default "accuracy"
+            What to measure; the Brier score is negated. Where one class is rare, accuracy says
+            little.
+
+        Returns
+        -------
+        float
+            The score.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit` or `load`.
+        FrameError
+            If a frame cannot be used, or a label is not among `classes_`.
+        """
+        check_is_fitted(self)
+        check_metric(metric)
+        given = read_events(events, self._columns(), Repairs())
+        found = read_labels(labels, given.ids, self.id_col, self.label_col)
+        _, probabilities = self._answers(events)
+        return measured(metric, known_classes(found, self.classes_), probabilities)
+
+    def stream(self) -> RiskStream:
+        """Return a stream that tells the probabilities after every event.
+
+        Returns
+        -------
+        RiskStream
+            Of any number of stays; what it says after an event is what `predict_proba` says of
+            the events so far.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit` or `load`.
+        ParameterError
+            Unless the classifier was made with ``causal=True`` and ``base=None``.
+        """
+        check_is_fitted(self)
+        if not self.causal or self.base is not None:
+            raise ParameterError(
+                f"a stream needs networks that look back only and no trees, not causal="
+                f"{self.causal}, base={self.base!r}; fit MambaClassifier(causal=True, base=None)"
+            )
+        return RiskStream(self._reader, self._ensemble, self.prior_)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted classifier to one file, without pickle.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, such as "risk.tsm"; replaced if it exists.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit` or `load`.
+        ModelFileError
+            If the file cannot be written.
+        """
+        check_is_fitted(self)
+        parameters = self.get_params(deep=False)
+        training = parameters["training"]
+        parameters["training"] = None if training is None else training.get_params()
+        settings = {
+            "parameters": parameters,
+            "classes": self.classes_.tolist(),
+            "prior": self.prior_.tolist(),
+            "reader": self._reader.to_dict(),
+            "report": self.report_,
+        }
+        save_classifier(path, settings, self._ensemble)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a classifier that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
+        Returns
+        -------
+        MambaClassifier
+            Fitted, with the same answers.
+
+        Raises
+        ------
+        ModelFileError
+            If the file is missing, damaged, altered, or of another class or version.
+        """
+        settings, ensemble = load_classifier(path)
+        parameters = settings["parameters"]
+        if parameters["training"] is not None:
+            parameters["training"] = Training(**parameters["training"])
+        self = cls(**parameters)
+        self.classes_ = np.array(settings["classes"])
+        self.prior_ = np.array(settings["prior"])
+        self.report_ = settings["report"]
+        self._reader, self._ensemble = Reader.from_dict(settings["reader"]), ensemble
+        vocabulary = self._reader.vocabulary
+        self.codes_ = [*vocabulary.codes, *vocabulary.statics]
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.allow_nan = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def _check_parameters(self) -> None:
+        if self.preset not in PRESETS:
+            accepted = ", ".join(map(repr, PRESETS))
+            raise ParameterError(f"preset={self.preset!r}; pass one of {accepted}")
+        if self.base not in _BASES:
+            raise ParameterError(f"base={self.base!r}; pass 'boosting' or None")
+        if not isinstance(self.causal, bool):
+            raise ParameterError(f"causal={self.causal!r}; pass True or False")
+        check_parameters(n_bins=self.n_bins, max_codes=self.max_codes)
+        check_parameters(least=0, random_state=self.random_state)
+        if self.training is not None:
+            if not isinstance(self.training, Training):
+                raise ParameterError(f"training={self.training!r}; pass a tsmamba.Training or None")
+            self.training.check()
+
+    def _columns(self) -> EventColumns:
+        return EventColumns(self.id_col, self.time_col, self.code_col, self.value_col)
+
+    def _training(self, stays: int, epochs: int) -> Training:
+        """Return the knobs of training on so many stays; weights are looked at only at its end."""
+        knobs = Training(lr=_LR, ema_decay=_EMA_DECAY) if self.training is None else self.training
+        steps = knobs.max_steps
+        if steps is None:
+            steps = max(1, epochs * stays // min(knobs.batch_size, stays))
+        return Training(**{**knobs.get_params(), "max_steps": steps, "eval_every": max(1, steps)})
+
+    def _answers(self, events: Any) -> tuple[pl.Series, np.ndarray]:
+        """Return the ids of the stays and the probabilities of each."""
+        check_is_fitted(self)
+        repairs = Repairs()
+        cleaned = self._reader.clean(read_events(events, self._columns(), repairs), repairs)
+        there = self._reader.measured(cleaned)
+        probabilities = np.tile(self.prior_, (len(there), 1))
+        if there.any():
+            stays = self._reader.stays(cleaned.only(there), summaries=self.base is not None)
+            probabilities[there] = self._ensemble.probabilities(stays)
+        bare = cleaned.ids.filter(~pl.Series(there))
+        names = ", ".join(map(repr, bare.head(_SHOWN)))
+        repairs.note("a stay without measurement, answered with the prior", len(bare), names)
+        _warn(repairs)
+        return cleaned.ids, probabilities
+
+
+def _warn(repairs: Repairs) -> None:
+    if repairs.counts:
+        told = "; ".join(repairs.lines())
+        warnings.warn(f"events were mended or set aside: {told}", FrameWarning, stacklevel=3)

@@ -1,0 +1,131 @@
+"""The network that reads a stay: tokens through a Mamba stack, pooled into one answer."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from tsmamba.classify.tokens import Batch
+from tsmamba.nn import MambaStack
+
+__all__ = ["Answers", "RecordConfig", "RecordNetwork"]
+
+# The scan weighs what comes in by the time that passes; beyond this a gap tells no more.
+_LONGEST_GAP = 8.0
+
+
+@dataclass(frozen=True)
+class RecordConfig:
+    """Shape of a `RecordNetwork`.
+
+    Parameters
+    ----------
+    n_codes, n_statics, n_outputs : int
+        Codes read, features of what is static, and numbers to emit.
+    causal : bool
+        Whether an answer is wanted after every token, from what came before.
+    d_model, n_layers, d_state : int
+        Width, depth and states of the Mamba stack.
+    dropout, input_dropout : float
+        Rates, of the pooled answer and of the inputs.
+    """
+
+    n_codes: int
+    n_statics: int
+    n_outputs: int
+    causal: bool = False
+    d_model: int = 64
+    n_layers: int = 1
+    d_state: int = 16
+    dropout: float = 0.5
+    input_dropout: float = 0.3
+
+
+class Answers(NamedTuple):
+    """What a `RecordNetwork` says of some stays."""
+
+    logits: Tensor  # (B, K), or (B, L, K) if it is causal: after every token
+    following: Tensor  # (B, L, V), values of the next token
+
+
+class RecordNetwork(nn.Module):
+    """A Mamba that reads what was measured, when, and what is known at the start.
+
+    Each token is values carried forward, which of them are new, and how long ago each was measured
+    (Che et al. 2018, Recurrent neural networks for multivariate time series with missing values,
+    use the same three). Time that passes between tokens drives the scan. What all tokens say is
+    pooled by mean, maximum and last; a second head tells the values of the next token, which
+    teaches the network more than the few labels do.
+
+    Parameters
+    ----------
+    config : RecordConfig
+        Its shape.
+
+    Examples
+    --------
+    >>> batch = Batch(
+    ...     torch.zeros(1, 5, 3), torch.zeros(1, 5, 3, dtype=torch.uint8), torch.ones(1, 5),
+    ...     torch.ones(1, 5, dtype=torch.bool), torch.zeros(1, 2),
+    ... )
+    >>> RecordNetwork(RecordConfig(n_codes=3, n_statics=2, n_outputs=1))(batch).logits.shape
+    torch.Size([1, 1])
+    """
+
+    def __init__(self, config: RecordConfig) -> None:
+        super().__init__()
+        self.config = config
+        width = config.d_model
+        self.input_dropout = nn.Dropout(config.input_dropout)
+        self.embed = nn.Linear(3 * config.n_codes, width)
+        self.embed_statics = nn.Linear(config.n_statics, width) if config.n_statics else None
+        self.stack = MambaStack(
+            width, config.n_layers, config.d_state, bidirectional=not config.causal
+        )
+        self.dropout = nn.Dropout(config.dropout)
+        self.head = nn.Linear((4 if config.n_statics else 3) * width, config.n_outputs)
+        self.head_following = nn.Linear(width, config.n_codes)
+
+    def forward(self, batch: Batch) -> Answers:
+        """Return the answers on some stays."""
+        statics = None if self.embed_statics is None else self.embed_statics(batch.statics)
+        tokens = self.tokens(batch.values, batch.since, statics)
+        encoded = self.stack(tokens, mask=batch.mask, delta_scale=self.passed(batch.elapsed))
+        pooled = (self._pooled_so_far if self.config.causal else self._pooled)(encoded, batch.mask)
+        return Answers(self.answer(pooled, statics), self.head_following(encoded))
+
+    def tokens(self, values: Tensor, since: Tensor, statics: Tensor | None) -> Tensor:
+        """Embed tokens, (B, L, V) each, beside what is static, (B, D)."""
+        ago = torch.log1p(2.0 * since) / 2.0
+        inputs = torch.cat([values, (since == 0).to(values.dtype), ago], -1)
+        tokens: Tensor = self.embed(self.input_dropout(inputs))
+        return tokens if statics is None else tokens + statics[:, None]
+
+    def passed(self, elapsed: Tensor) -> Tensor:
+        """Return the time that the scan lets pass, bounded."""
+        return elapsed.clamp(max=_LONGEST_GAP)
+
+    def answer(self, pooled: Tensor, statics: Tensor | None) -> Tensor:
+        """Return the logits of what was pooled, (B, ..., 3 D)."""
+        if statics is not None:
+            known = nn.functional.gelu(statics)
+            if pooled.ndim == 3:
+                known = known[:, None].expand(-1, pooled.shape[1], -1)
+            pooled = torch.cat([pooled, known], -1)
+        logits: Tensor = self.head(self.dropout(pooled))
+        return logits
+
+    def _pooled(self, encoded: Tensor, mask: Tensor) -> Tensor:
+        """Pool all tokens of a stay, (B, 3 D)."""
+        there = mask[..., None]
+        count = mask.sum(1, keepdim=True)
+        mean = (encoded * there).sum(1) / count
+        most = encoded.masked_fill(~there, -torch.inf).amax(1)
+        last = encoded[torch.arange(len(encoded)), count[:, 0] - 1]
+        return torch.cat([mean, most, last], -1)
+
+    def _pooled_so_far(self, encoded: Tensor, mask: Tensor) -> Tensor:
+        """Pool the tokens up to each, (B, L, 3 D); padding comes last."""
+        count = torch.arange(1, encoded.shape[1] + 1, dtype=encoded.dtype)[:, None]
+        return torch.cat([encoded.cumsum(1) / count, encoded.cummax(1).values, encoded], -1)

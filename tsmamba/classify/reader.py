@@ -1,0 +1,108 @@
+"""From a frame of events to what models read."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tsmamba.classify.cleaning import Rules
+from tsmamba.classify.events import Events, Repairs
+from tsmamba.classify.fitting import Stays
+from tsmamba.classify.summaries import summarise
+from tsmamba.classify.tokens import tokenise
+from tsmamba.classify.vocabulary import Vocabulary
+from tsmamba.errors import FrameError
+
+__all__ = ["Reader"]
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How frames of events become what models read; settled by the fit.
+
+    Parameters
+    ----------
+    rules : Rules
+        What cleans events.
+    vocabulary : Vocabulary
+        The codes.
+    width : float
+        Length of a bin of time.
+    """
+
+    rules: Rules
+    vocabulary: Vocabulary
+    width: float
+
+    @classmethod
+    def learn(cls, events: Events, n_bins: int, max_codes: int) -> "Reader":
+        """Learn from training stays, as they were read.
+
+        Parameters
+        ----------
+        events : Events
+            Not yet cleaned.
+        n_bins : int
+            Bins of a usual stay.
+        max_codes : int
+            Codes to keep.
+
+        Returns
+        -------
+        Reader
+            For these and for other stays.
+
+        Raises
+        ------
+        FrameError
+            If nothing is measured more than once.
+        """
+        rules = Rules.learn(events)
+        vocabulary = Vocabulary.learn(rules.clean(events, Repairs()), max_codes)
+        if not vocabulary.codes:
+            raise FrameError(
+                "no code is measured after the start of a stay; check the columns of times and "
+                "codes, or use a classifier of tables for what is known at the start"
+            )
+        return cls(rules, vocabulary, rules.span / n_bins)
+
+    def clean(self, events: Events, repairs: Repairs) -> Events:
+        """Clean events; those of codes that are not known are counted and left out."""
+        cleaned = self.rules.clean(events, repairs)
+        codes = [*self.vocabulary.codes, *self.vocabulary.statics]
+        known = pl.col("code").is_in(codes)
+        strange = cleaned.rows.filter(~known)
+        names = strange["code"].unique(maintain_order=True).head(_SHOWN)
+        repairs.note("a code that the model does not know", len(strange), ", ".join(names))
+        return Events(cleaned.ids, cleaned.rows.filter(known), from_zero=True)
+
+    def measured(self, events: Events) -> np.ndarray:
+        """Tell which stays of cleaned events hold a measurement, shape (n,)."""
+        there = np.zeros(len(events.ids), bool)
+        rows = events.rows.filter(pl.col("code").is_in(list(self.vocabulary.codes)))
+        there[rows["stay"].unique().to_numpy()] = True
+        return there
+
+    def stays(self, events: Events, *, summaries: bool) -> Stays:
+        """Turn cleaned events into what models read, with summaries for trees or without."""
+        table = None
+        if summaries:
+            table = summarise(events, self.vocabulary, self.rules.span).to_numpy()
+        return Stays(tokenise(events, self.vocabulary, self.width), table)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {
+            "rules": self.rules.to_dict(),
+            "vocabulary": self.vocabulary.to_dict(),
+            "width": self.width,
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> "Reader":
+        """Undo `to_dict`."""
+        rules = Rules.from_dict(state["rules"])
+        return cls(rules, Vocabulary.from_dict(state["vocabulary"]), state["width"])

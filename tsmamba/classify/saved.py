@@ -1,0 +1,81 @@
+"""The file of a classifier."""
+
+import os
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+
+from tsmamba.classify.boosting import Trees
+from tsmamba.classify.fitting import Ensemble, Member
+from tsmamba.classify.network import RecordConfig, RecordNetwork
+from tsmamba.persistence import load_model, save_model
+
+__all__ = ["load_classifier", "save_classifier"]
+
+_KIND = "MambaClassifier"
+
+
+def save_classifier(
+    path: str | os.PathLike[str], settings: dict[str, Any], ensemble: Ensemble
+) -> None:
+    """Write a fitted classifier.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    settings : dict
+        What else there is to know, as JSON values.
+    ensemble : Ensemble
+        What the fit trained.
+    """
+    tensors = {
+        "slope": torch.from_numpy(ensemble.slope),
+        "offset": torch.from_numpy(ensemble.offset),
+    }
+    for number, member in enumerate(ensemble.members):
+        for name, weight in member.network.state_dict().items():
+            tensors[f"{number}.network.{name}"] = weight
+        if member.trees is not None:
+            tensors[f"{number}.start"] = torch.from_numpy(member.trees.start)
+            for name, part in member.trees.nodes.items():
+                tensors[f"{number}.trees.{name}"] = torch.from_numpy(part)
+    config = asdict(ensemble.members[0].network.config)
+    save_model(path, _KIND, {**settings, "network": config}, tensors)
+
+
+def load_classifier(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Ensemble]:
+    """Read what `save_classifier` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    settings : dict
+        As they were.
+    ensemble : Ensemble
+        The model.
+    """
+    settings, tensors = load_model(path, _KIND)
+    config = RecordConfig(**settings.pop("network"))
+    members: list[Member] = []
+    while f"{len(members)}.network.head.bias" in tensors:
+        number = len(members)
+        network = RecordNetwork(config)
+        network.load_state_dict(_under(tensors, f"{number}.network."))
+        nodes = {name: part.numpy() for name, part in _under(tensors, f"{number}.trees.").items()}
+        trees = Trees(nodes, tensors[f"{number}.start"].numpy()) if nodes else None
+        members.append(Member(network.eval(), trees))
+    slope, offset = (np.array(tensors[name].numpy()) for name in ("slope", "offset"))
+    return settings, Ensemble(tuple(members), slope, offset)
+
+
+def _under(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    return {
+        name.removeprefix(prefix): part for name, part in tensors.items() if name.startswith(prefix)
+    }

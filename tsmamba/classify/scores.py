@@ -1,0 +1,128 @@
+"""Figures that a classifier is judged by."""
+
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.metrics import accuracy_score, average_precision_score, roc_auc_score
+
+from tsmamba.errors import ParameterError
+
+__all__ = ["METRICS", "calibration_error", "check_metric", "figures", "measured"]
+
+
+def calibration_error(truth: np.ndarray, probability: np.ndarray, bins: int = 10) -> float:
+    """Return the expected calibration error, in bins of equal count.
+
+    Parameters
+    ----------
+    truth : int ndarray of shape (n,)
+        0 or 1.
+    probability : ndarray of shape (n,)
+        Of 1.
+    bins : int, default 10
+        How many.
+
+    Returns
+    -------
+    float
+        Mean distance of probability and frequency, weighted by counts.
+
+    Examples
+    --------
+    >>> calibration_error(np.array([0, 1]), np.array([0.5, 0.5]), bins=1)
+    0.0
+    """
+    order = np.argsort(probability, kind="stable")
+    parts = [part for part in np.array_split(order, bins) if len(part)]
+    away = [len(part) * abs(probability[part].mean() - truth[part].mean()) for part in parts]
+    return float(sum(away) / len(truth))
+
+
+def _accuracy(truth: np.ndarray, p: np.ndarray) -> float:
+    return float(accuracy_score(truth, p.argmax(1)))
+
+
+def _auroc(truth: np.ndarray, p: np.ndarray) -> float:
+    if p.shape[1] == 2:
+        return float(roc_auc_score(truth, p[:, 1]))
+    return float(roc_auc_score(truth, p, multi_class="ovr", labels=range(p.shape[1])))
+
+
+def _auprc(truth: np.ndarray, p: np.ndarray) -> float:
+    if p.shape[1] == 2:
+        return float(average_precision_score(truth, p[:, 1]))
+    return float(average_precision_score(np.eye(p.shape[1])[truth], p))
+
+
+def _brier(truth: np.ndarray, p: np.ndarray) -> float:
+    """Return the negative Brier score, so that higher is better; halved over the classes."""
+    return -float(((p - np.eye(p.shape[1])[truth]) ** 2).sum(1).mean() / 2)
+
+
+METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "accuracy": _accuracy,
+    "auroc": _auroc,
+    "auprc": _auprc,
+    "brier": _brier,
+}
+
+
+def check_metric(metric: str) -> None:
+    """Refuse a metric that does not exist.
+
+    Parameters
+    ----------
+    metric : str
+        Its name.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such metric.
+    """
+    if metric not in METRICS:
+        raise ParameterError(f"metric={metric!r}; pass one of {', '.join(map(repr, METRICS))}")
+
+
+def measured(metric: str, truth: np.ndarray, probabilities: np.ndarray) -> float:
+    """Return a figure by name; higher is better.
+
+    Parameters
+    ----------
+    metric : {"accuracy", "auroc", "auprc", "brier"}
+        Its name; the Brier score is negated.
+    truth : int ndarray of shape (n,)
+        Classes from 0 on.
+    probabilities : ndarray of shape (n, K)
+        Of each class.
+
+    Returns
+    -------
+    float
+        The figure.
+
+    Examples
+    --------
+    >>> measured("accuracy", np.array([0, 1]), np.array([[0.9, 0.1], [0.8, 0.2]]))
+    0.5
+    """
+    return METRICS[metric](truth, probabilities)
+
+
+def figures(truth: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+    """Return every figure, and the calibration error where there are two classes.
+
+    Parameters
+    ----------
+    truth, probabilities
+        As in `measured`.
+
+    Returns
+    -------
+    dict of str to float
+        By name.
+    """
+    told = {name: metric(truth, probabilities) for name, metric in METRICS.items()}
+    if probabilities.shape[1] == 2:
+        told["calibration_error"] = calibration_error(truth, probabilities[:, 1])
+    return told

@@ -1,0 +1,160 @@
+"""Stays as sequences of tokens: values carried forward, what was observed, and how long ago."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import torch
+from torch import Tensor
+
+from tsmamba.classify.events import Events
+from tsmamba.classify.vocabulary import Vocabulary
+
+__all__ = ["NEVER", "Batch", "Tokens", "bin_of", "tokenise"]
+
+# Bins since a code was measured, for those that never were.
+NEVER = 255
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some stays, each padded to the longest.
+
+    Parameters
+    ----------
+    values : Tensor of shape (B, L, V)
+        Values carried forward, standardised; zero before the first.
+    since : Tensor of shape (B, L, V)
+        Bins since each was measured, 0 in the bin itself, `NEVER` before the first.
+    elapsed : Tensor of shape (B, L)
+        Bins since the token before.
+    mask : bool Tensor of shape (B, L)
+        Which tokens are there.
+    statics : Tensor of shape (B, S)
+        What is known at the start.
+    """
+
+    values: Tensor
+    since: Tensor
+    elapsed: Tensor
+    mask: Tensor
+    statics: Tensor
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Stays one after the other; a token is a bin of time in which something was measured.
+
+    Parameters
+    ----------
+    values : Tensor of shape (total, V), float32
+        As in `Batch`.
+    since : Tensor of shape (total, V), uint8
+        As in `Batch`.
+    elapsed : Tensor of shape (total,), float32
+        As in `Batch`.
+    offsets : Tensor of shape (n + 1,), int64
+        Stay ``i`` is ``values[offsets[i]:offsets[i + 1]]``, which may be empty.
+    statics : Tensor of shape (n, S), float32
+        As in `Batch`.
+    """
+
+    values: Tensor
+    since: Tensor
+    elapsed: Tensor
+    offsets: Tensor
+    statics: Tensor
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def batch(self, stays: Tensor) -> Batch:
+        """Gather stays, padded at their ends.
+
+        Parameters
+        ----------
+        stays : int Tensor of shape (B,)
+            Numbers of stays that are not empty.
+
+        Returns
+        -------
+        Batch
+            In their order.
+        """
+        begin, end = self.offsets[stays], self.offsets[stays + 1]
+        length = end - begin
+        step = torch.arange(int(length.max()))
+        mask = step < length[:, None]
+        place = torch.where(mask, begin[:, None] + step, begin[:, None])
+        return Batch(
+            self.values[place] * mask[..., None],
+            self.since[place],
+            self.elapsed[place],
+            mask,
+            self.statics[stays],
+        )
+
+
+def bin_of(time: np.ndarray, width: float) -> np.ndarray:
+    """Return the bins of times, int64; a bin reaches up to and with its end."""
+    return np.maximum(np.ceil(time / width).astype(np.int64) - 1, 0)
+
+
+def tokenise(events: Events, vocabulary: Vocabulary, width: float) -> Tokens:
+    """Turn events into tokens.
+
+    Parameters
+    ----------
+    events : Events
+        Cleaned.
+    vocabulary : Vocabulary
+        The codes to read.
+    width : float > 0
+        Length of a bin.
+
+    Returns
+    -------
+    Tokens
+        Of every stay of `events`.
+    """
+    codes = pl.DataFrame(
+        {"code": list(vocabulary.codes), "number": range(len(vocabulary.codes))},
+        schema={"code": pl.String, "number": pl.Int64},
+    )
+    rows = events.rows.join(codes, on="code", maintain_order="left")
+    stay = rows["stay"].to_numpy().astype(np.int64)
+    number = rows["number"].to_numpy()
+    place = bin_of(rows["time"].to_numpy(), width)
+    value = rows["value"].to_numpy().copy()
+    for index, scale in enumerate(vocabulary.codes.values()):
+        here = number == index
+        value[here] = scale(value[here])
+
+    # Rows are sorted by stay and time, so a token starts where either changes.
+    new = np.ones(len(stay), bool)
+    new[1:] = (stay[1:] != stay[:-1]) | (place[1:] != place[:-1])
+    token = np.cumsum(new) - 1
+    owner, when = stay[new], place[new]
+    shape = len(owner), len(vocabulary.codes)
+    sums, counts = np.zeros(shape), np.zeros(shape)
+    np.add.at(sums, (token, number), value)
+    np.add.at(counts, (token, number), 1)
+
+    offsets = np.searchsorted(owner, np.arange(len(events.ids) + 1))
+    start = np.repeat(offsets[:-1], np.diff(offsets))[:, None]
+    last = np.where(counts > 0, np.arange(len(owner))[:, None], -1)
+    last = np.maximum.accumulate(last, axis=0)
+    known = last >= start
+    last = np.where(known, last, 0)
+    means = sums / np.maximum(counts, 1)
+    carried = np.where(known, np.take_along_axis(means, last, 0), 0.0)
+    since = np.where(known, np.minimum(when[:, None] - when[last], NEVER - 1), NEVER)
+    elapsed = np.diff(when, prepend=0)
+    elapsed[offsets[:-1][np.diff(offsets) > 0]] = 1
+    return Tokens(
+        torch.from_numpy(carried.astype(np.float32)),
+        torch.from_numpy(since.astype(np.uint8)),
+        torch.from_numpy(elapsed.astype(np.float32)),
+        torch.from_numpy(offsets),
+        torch.from_numpy(vocabulary.static_features(events)),
+    )
