@@ -8,6 +8,7 @@
 #   make bench-forecast  errors of the forecaster and of its rivals; goes on where it stopped
 #   make bench-anomaly   how well anomalies are found, beside other methods; goes on, too
 #   make bench-logs      what is found in logs, and how fast they are read
+#   make bench-ehr       risks of hospital stays, beside other methods; goes on, too
 #   make pretrain  train the corrector that comes with the package anew
 #   make gpu-check the GPU kernels on this machine's CUDA device: right, and how fast
 #   make install   what the others do first, in .venv
@@ -28,8 +29,8 @@ SANITIZED := build/sanitized
 SOURCES := pyproject.toml constraints.txt kernels/CMakeLists.txt $(wildcard kernels/csrc/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check sanitize bench bench-forecast bench-anomaly bench-logs pretrain gpu-check \
-    clean
+.PHONY: help install demo test check sanitize bench bench-forecast bench-anomaly bench-logs bench-ehr pretrain \
+    gpu-check clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -71,6 +72,10 @@ bench-logs: $(INSTALLED)
 	$(BIN)/python -m benchmarks.logs.templates
 	$(BIN)/python -m benchmarks.logs.reading
 	$(BIN)/python -m benchmarks.logs.sessions $(ARGS)
+
+bench-ehr: $(INSTALLED)
+	-$(BIN)/python -m benchmarks.records run $(ARGS)
+	$(BIN)/python -m benchmarks.records report
 
 pretrain: $(INSTALLED)
 	$(BIN)/python -m tools.pretrain --out tsmamba/forecast/weights/corrector.safetensors $(ARGS)

@@ -1,0 +1,1 @@
+"""Risks of hospital stays: the classifier beside other methods, in one harness."""

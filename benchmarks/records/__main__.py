@@ -1,0 +1,54 @@
+"""Command line: ``run`` fills a file of results, ``report`` prints tables and draws calibration.
+
+Needs the folder of the data sets in ``TSMAMBA_DATA``.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.forecast.results import read_results
+from benchmarks.records.models import MODELS
+from benchmarks.records.report import draw_calibration, tables
+from benchmarks.records.run import Cell, run
+from benchmarks.records.sets import SETS
+
+_ROOT = Path(__file__).resolve().parents[2]
+_RESULTS = Path(__file__).with_name("results.jsonl")
+
+
+def main() -> int:
+    """Read the command line and do what it says.
+
+    Returns
+    -------
+    int
+        1 where a cell failed.
+    """
+    given = _parser().parse_args()
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    if given.command == "run":
+        return min(1, run(given.sets, given.models, given.out, console.print))
+    results = read_results(given.results, Cell.of)
+    console.print(tables(results))
+    draw_calibration(results, given.docs / "images" / "records-calibration.png")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m benchmarks.records", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    runs = commands.add_parser("run", help="run what has no result yet")
+    runs.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), metavar="SET")
+    runs.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS), metavar="MODEL")
+    runs.add_argument("--out", type=Path, default=_RESULTS)
+    report = commands.add_parser("report", help="print tables, draw calibration")
+    report.add_argument("results", type=Path, nargs="?", default=_RESULTS)
+    report.add_argument("--docs", type=Path, default=_ROOT / "docs")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Tables of results and a plot of calibration."""
+
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.forecast.plots import TEXT, finish, new_figure
+from benchmarks.forecast.results import Results, select, succeeded
+from benchmarks.records.models import MODELS
+from benchmarks.records.sets import SETS
+
+__all__ = ["draw_calibration", "tables"]
+
+# Okabe and Ito's colours, which the colour-blind tell apart; markers differ too.
+_STYLES = {
+    "MambaClassifier": ("#D55E00", "o"),
+    "boosting on summaries": ("#0072B2", "s"),
+    "logistic regression on summaries": ("#009E73", "^"),
+    "GRU-D": ("#CC79A7", "D"),
+}
+
+
+def tables(results: Results) -> str:
+    """Return a table for each set that has results, means over its splits.
+
+    Parameters
+    ----------
+    results : list of dict
+        Lines of the file.
+
+    Returns
+    -------
+    str
+        In Markdown.
+    """
+    parts = []
+    for name in SETS:
+        rows = []
+        for model in MODELS:
+            lines = select(succeeded(results), set=name, model=model)
+            if lines:
+                rows.append(f"| {model} | {' | '.join(_cells(lines))} |")
+        if rows:
+            splits = len({line["split"] for line in select(results, set=name)})
+            head = f"**{name}**, {splits} split{'s' * (splits > 1)}"
+            columns = "| model | AUROC | AUPRC | Brier | ECE | seconds |\n| --- " + "| --- " * 5
+            parts.append(f"{head}\n\n{columns}|\n" + "\n".join(rows))
+    return "\n\n".join(parts)
+
+
+def _cells(lines: Results) -> list[str]:
+    told = []
+    for figure, digits in (("auroc", 4), ("auprc", 4), ("brier", 4), ("ece", 3)):
+        values = np.array([line[figure] for line in lines])
+        spread = f" ± {values.std(ddof=1):.3f}" if len(values) > 1 and digits == 4 else ""
+        told.append(f"{values.mean():.{digits}f}{spread}")
+    return [*told, f"{np.mean([line['seconds'] for line in lines]):.0f}"]
+
+
+def draw_calibration(results: Results, path: Path) -> None:
+    """Draw what was said and what came, on the first set.
+
+    Parameters
+    ----------
+    results : list of dict
+        Lines of the file.
+    path : Path
+        Of the picture.
+    """
+    first = next(iter(SETS))
+    figure = new_figure(7.5, 4.4)
+    ax = figure.subplots()
+    ax.plot([0, 1], [0, 1], color="#999999", lw=1, ls="--")
+    for model, (colour, marker) in _STYLES.items():
+        for line in select(succeeded(results), set=first, model=model):
+            ax.plot(line["said"], line["came"], color=colour, marker=marker, lw=1.5, label=model)
+    ax.set_xlabel("probability that was given", color=TEXT)
+    ax.set_ylabel("share that died", color=TEXT)
+    ax.set_xlim(0, 0.8)
+    ax.set_ylim(0, 0.8)
+    finish(figure, [ax], path, _STYLES)

@@ -1,0 +1,96 @@
+"""Run cells of the benchmark, one JSON line each, and go on where an earlier run stopped."""
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from benchmarks.forecast.results import Line
+from benchmarks.forecast.run import Say, run_missing
+from benchmarks.records.models import MODELS, Answer
+from benchmarks.records.sets import Problem, problems
+from tsmamba.classify.scores import calibration_error
+
+__all__ = ["Cell", "run"]
+
+_BINS = 10
+
+
+class Cell(NamedTuple):
+    """What one line of results is about."""
+
+    set: str
+    split: int
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.set}, split {self.split}, {self.model}"
+
+    @classmethod
+    def of(cls, line: Line) -> "Cell":
+        """Return the cell of a line."""
+        return cls(*(line[name] for name in cls._fields))
+
+
+def run(sets: Iterable[str], models: Iterable[str], path: Path, say: Say) -> int:
+    """Run what has no result yet.
+
+    Parameters
+    ----------
+    sets, models : iterable of str
+        Names.
+    path : Path
+        File of JSON lines.
+    say : callable
+        Told a line for each cell.
+
+    Returns
+    -------
+    int
+        Number of cells that failed.
+    """
+    failed, models = 0, list(models)
+    for name in sets:
+        for split, problem in enumerate(problems(name)):
+
+            def outcome(cell: Cell, problem: Problem = problem) -> Line:
+                started = time.perf_counter()
+                answer = MODELS[cell.model](problem, cell.split)
+                return figures(answer) | {"seconds": round(time.perf_counter() - started, 1)}
+
+            wanted = [Cell(name, split, model) for model in models]
+            failed += run_missing(wanted, path, Cell.of, outcome, _summary, say)
+    return failed
+
+
+def figures(answer: Answer) -> Line:
+    """Return the figures of an answer, and its calibration in ten bins of equal count.
+
+    Parameters
+    ----------
+    answer : Answer
+        Truth and probabilities.
+
+    Returns
+    -------
+    dict
+        ``auroc``, ``auprc``, ``brier``, ``ece``, and lists ``said`` and ``came``.
+    """
+    truth, said = answer
+    parts = np.array_split(np.argsort(said, kind="stable"), _BINS)
+    return {
+        "stays": len(truth),
+        "auroc": float(roc_auc_score(truth, said)),
+        "auprc": float(average_precision_score(truth, said)),
+        "brier": float(((said - truth) ** 2).mean()),
+        "ece": calibration_error(truth, said, _BINS),
+        "said": [float(said[part].mean()) for part in parts],
+        "came": [float(truth[part].mean()) for part in parts],
+    }
+
+
+def _summary(outcome: Line) -> str:
+    return f"AUROC {outcome['auroc']:.4f}, AUPRC {outcome['auprc']:.4f}, ECE {outcome['ece']:.3f}"
