@@ -15,6 +15,7 @@
         ├── ModelFileError                      a saved model is damaged, altered or too new
         └── MissingExtraError (also ImportError)  an optional dependency is not installed
     UserWarning
+    ├── CallbackWarning                         what listens to a fit failed; the fit did not
     ├── FrameWarning                            a data frame was usable after a repair
     └── GuidanceWarning                         a simpler model will do for these data
 
@@ -24,6 +25,7 @@ and the column. A call on an unfitted estimator raises scikit-learn's ``NotFitte
 
 __all__ = [
     "BrokerError",
+    "CallbackWarning",
     "CheckpointError",
     "CovariateError",
     "FrameError",
@@ -90,6 +92,10 @@ class ModelFileError(TsmambaError):
 
 class MissingExtraError(TsmambaError, ImportError):
     """An optional dependency is needed and not installed."""
+
+
+class CallbackWarning(UserWarning):
+    """What listens to a fit, such as tracking, failed; the fit itself went on."""
 
 
 class FrameWarning(UserWarning):

@@ -16,6 +16,7 @@ from tsmamba import errors
         (errors.HorizonError, (errors.ParameterError,)),
         (errors.ModelFileError, (errors.TsmambaError,)),
         (errors.MissingExtraError, (errors.TsmambaError, ImportError)),
+        (errors.CallbackWarning, (UserWarning,)),
         (errors.FrameWarning, (UserWarning,)),
         (errors.GuidanceWarning, (UserWarning,)),
     ],

@@ -32,6 +32,7 @@ from tsmamba.anomaly.rows import Rows, numbers, read_rows
 from tsmamba.anomaly.saved import load_detector, save_detector
 from tsmamba.anomaly.stream import Stream
 from tsmamba.anomaly.units import Units
+from tsmamba.callbacks import observed
 from tsmamba.data.frame import frame_kind, to_native
 from tsmamba.errors import FrameError, ParameterError
 
@@ -139,6 +140,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         self.time_col = time_col
         self.id_col = id_col
 
+    @observed
     def fit(self, X: Any, y: None = None) -> Self:
         """Learn what is normal.
 

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from tsmamba.callbacks import observed
 from tsmamba.classify.events import EventColumns, Repairs, read_events
 from tsmamba.classify.fitting import fit_ensemble
 from tsmamba.classify.labels import as_classes, known_classes, read_labels
@@ -129,6 +130,7 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @observed
     def fit(self, events: Any, labels: Any) -> Self:
         """Fit on events and the label of each stay.
 
@@ -415,4 +417,4 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
 def _warn(repairs: Repairs) -> None:
     if repairs.counts:
         told = "; ".join(repairs.lines())
-        warnings.warn(f"events were mended or set aside: {told}", FrameWarning, stacklevel=3)
+        warnings.warn(f"events were mended or set aside: {told}", FrameWarning, stacklevel=4)

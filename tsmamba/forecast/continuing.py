@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 
+from tsmamba.callbacks import observed
 from tsmamba.data.panel import Panel, Scaling
 from tsmamba.data.place import place_rows
 from tsmamba.forecast.backtest import naive_scales
@@ -35,6 +36,7 @@ class ContinuedFits(RollingOrigins):
     def _recipe(self, sizes: Plan, source: Source, preset: Preset) -> Recipe:
         raise NotImplementedError
 
+    @observed
     def partial_fit(self, df: Any, y: None = None) -> Self:
         """Learn from newer rows, from the present fit on; without one it is `fit`.
 

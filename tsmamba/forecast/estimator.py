@@ -10,6 +10,7 @@ import polars as pl
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from tsmamba.callbacks import observed
 from tsmamba.data.frame import frame_kind, to_native
 from tsmamba.data.frequency import Frequency
 from tsmamba.data.panel import Panel, Scaling, future_frame
@@ -166,6 +167,7 @@ class MambaForecaster(ContinuedFits):
         super().set_params(**params)
         return self
 
+    @observed
     def fit(self, df: Any, y: None = None, *, val_size: int = 0) -> "MambaForecaster":
         """Fit on a frame of series.
 
@@ -474,4 +476,4 @@ class MambaForecaster(ContinuedFits):
             return
         sentence = concern(panel, sizes.season, sizes.horizon)
         if sentence is not None:
-            warnings.warn(sentence, GuidanceWarning, stacklevel=3)
+            warnings.warn(sentence, GuidanceWarning, stacklevel=4)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tsmamba._memory import peak_memory_mb
 from tsmamba.data.windows import Windows
 from tsmamba.errors import SeriesTooShortError
 from tsmamba.forecast.base import SIMPLE, features
@@ -156,7 +157,7 @@ class Fitting:
         plain, spread, corrector, said = self._calibrate(
             source, base, corrector, gate, fitted_on, judged
         )
-        report |= said | {"seconds": time.perf_counter() - started}
+        report |= said | _cost(started)
         weights, local, mixing = base.whole()
         model = ForecastModel(
             plan.context,
@@ -348,6 +349,10 @@ class Fitting:
         forecast = _out_of_sample(source, self.plan, base, None, gate)
         plain = calibrate(store, fitted_on, horizon, forecast).plain
         return plain, None, None, {"spread": said}
+
+
+def _cost(started: float) -> dict[str, float]:
+    return {"seconds": time.perf_counter() - started, "peak_memory_mb": peak_memory_mb()}
 
 
 def _out_of_sample(

@@ -9,6 +9,7 @@ import torch
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from tsmamba.callbacks import current_fit, observed
 from tsmamba.data.frame import frame_kind, to_native
 from tsmamba.data.panel import Panel
 from tsmamba.data.windows import Windows, WindowStore
@@ -31,6 +32,7 @@ class RollingOrigins(FrameReader):
     def _plan(self, panel: Panel, preset: Preset) -> Plan:
         raise NotImplementedError
 
+    @observed
     def cross_validation(
         self,
         df: Any,
@@ -89,7 +91,9 @@ class RollingOrigins(FrameReader):
             at = elapsed + first * step
             fitted = self if use_fitted else self._fitted_before(rows, panel, at, horizon)
             frames.append(fitted._backtest(rows, at, count, step, bands, base_only))
-        return to_native(pl.concat(frames), frame_kind(df))
+        table = to_native(pl.concat(frames), frame_kind(df))
+        current_fit().tell("on_backtest", table)
+        return table
 
     def score(self, test: Any, y: None = None, *, metric: str = "mase") -> float:
         """Judge forecasts of rows that follow the fitted history.

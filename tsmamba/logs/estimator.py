@@ -7,6 +7,7 @@ import polars as pl
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from tsmamba.callbacks import observed
 from tsmamba.errors import ParameterError
 from tsmamba.logs.fitting import fitted_state
 from tsmamba.logs.intake import LogSource
@@ -125,6 +126,7 @@ class LogDetector(BaseEstimator):
         self.max_templates = max_templates
         self.cool_down = cool_down
 
+    @observed
     def fit(self, source: LogSource, y: None = None) -> Self:
         """Learn what is usual.
 

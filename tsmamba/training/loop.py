@@ -9,6 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from tsmamba.callbacks import current_fit
 from tsmamba.training.settings import Training
 
 _Network = TypeVar("_Network", bound=nn.Module)
@@ -46,6 +47,8 @@ def train(
 ) -> History:
     """Train a network in place and leave it with its best averaged weights.
 
+    The fit around it hears of every step and of every look at the validation windows.
+
     The best are those of least validation error; looking at the average of weights rather than at
     the weights smooths the curve that the choice is made on.
 
@@ -72,7 +75,9 @@ def train(
         optimizer, settings.lr, total_steps=max(settings.steps, 1)
     )
     average = copy.deepcopy(network).eval()
+    fit = current_fit()
     best, least = copy.deepcopy(average.state_dict()), validation_error(average)
+    fit.tell("on_validation", fit.steps, least)
     history = History(errors=[(0, least)])
     started = time.perf_counter()
     try:
@@ -90,11 +95,13 @@ def train(
             history.windows += settings.batch_size
             history.seconds += time.perf_counter() - step_started
             on_step(history.steps, loss.item())
+            fit.step(loss.item(), network)
             late = _is_late(started, settings.max_time)
             last = late or history.steps == settings.steps
             if last or history.steps % settings.eval_every == 0:
                 error = validation_error(average)
                 history.errors.append((history.steps, error))
+                fit.tell("on_validation", fit.steps, error)
                 if error < least:
                     best, least = copy.deepcopy(average.state_dict()), error
             if last:
