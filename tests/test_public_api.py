@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-PACKAGES = ("tsmamba", "tsmamba.anomaly", "tsmamba_datasets", "tsmamba_kernels")
+PACKAGES = (
+    "tsmamba",
+    "tsmamba.anomaly",
+    "tsmamba.mlflow",
+    "tsmamba_datasets",
+    "tsmamba_kernels",
+)
 
 
 @pytest.fixture(params=PACKAGES)

@@ -20,12 +20,16 @@ class Batch(NamedTuple):
         Calibrated: 1.0 is the alert threshold.
     contributions : ndarray of shape (n_rows, n_channels)
         They add up to the score.
+    statuses : ndarray of shape (n_rows,), str
+        "ok", "drift" as of a stream, or why a row has no score: "missing", "warmup", or "delayed"
+        where a stream waits for later rows.
     """
 
     raw: np.ndarray
     scores: np.ndarray
     p_values: np.ndarray
     contributions: np.ndarray
+    statuses: np.ndarray
 
     def at(self, places: np.ndarray) -> "Batch":
         """Return some rows."""
@@ -50,7 +54,8 @@ def score_offline(model: PatchModel, values: np.ndarray) -> Batch:
     parts = model.offline_contributions(values)
     raw = parts.sum(axis=1)
     thresholds, p_values = model.offline_calibrator.copy().step(raw)
-    return Batch(raw, raw / thresholds, p_values, parts / thresholds[:, None])
+    statuses = np.where(np.isnan(raw), "missing", "ok")
+    return Batch(raw, raw / thresholds, p_values, parts / thresholds[:, None], statuses)
 
 
 def score_streaming(model: DetectorModel, values: np.ndarray, drift: Drift) -> Batch:
@@ -74,16 +79,20 @@ def score_streaming(model: DetectorModel, values: np.ndarray, drift: Drift) -> B
     (scored,) = advance(model, [StreamState.start(model, drift)], values[None])
     delay = model.causal.plan.delay
     parts = np.where(np.isnan(scored.scores)[:, None], np.nan, scored.contributions)
+    statuses = np.select(
+        [scored.missing, ~scored.warm, scored.drifted], ["missing", "warmup", "drift"], "ok"
+    )
     return Batch(
         _earlier(scored.raw, delay),
         _earlier(scored.scores, delay),
         _earlier(scored.p_values, delay),
         _earlier(parts, delay),
+        _earlier(statuses, delay, "delayed"),
     )
 
 
-def _earlier(scores: np.ndarray, delay: int) -> np.ndarray:
-    """Move each score to the row it is of."""
-    out = np.full_like(scores, np.nan)
+def _earlier(scores: np.ndarray, delay: int, last: float | str = np.nan) -> np.ndarray:
+    """Move each score to the row it is of; the last rows have none."""
+    out = np.full_like(scores, last)
     out[: max(0, len(scores) - delay)] = scores[delay:]
     return out

@@ -7,6 +7,7 @@ installed, and pandas frames work where pyarrow is absent.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import narwhals as nw
@@ -176,7 +177,8 @@ def to_native(frame: pl.DataFrame, like: FrameKind) -> Any:
         if name in like.dtypes and not dtype.is_float()
     }
     if like.library == "pandas":
-        return _to_pandas(frame).astype(restored)
+        out = _to_pandas(frame)
+        return out.astype(restored) if restored else out
     # Arrow casts text to any dictionary type, but not one dictionary type to another.
     plain = frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
     table = plain.to_arrow()
@@ -225,15 +227,24 @@ def _from_pandas(series: nw.Series[Any]) -> pl.Series:
         ]
         known = dtype.is_numeric() or isinstance(dtype, nw.String | nw.Boolean)
         target = getattr(pl, type(dtype).__name__) if known and dtype != nw.Decimal else None
+        if _mixed_numbers(items):
+            target, items = pl.Float64, [None if item is None else float(item) for item in items]
         column = pl.Series(name, items, dtype=target)
         if column.dtype == pl.Object:
             raise TypeError(f"it holds {type(items[0]).__name__} objects")
         return column
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+        reason = str(error).partition("\n")[0]
         raise FrameError(
-            f"column {name!r} of dtype {native.dtype} cannot be read ({error}); convert it to "
+            f"column {name!r} of dtype {native.dtype} cannot be read ({reason}); convert it to "
             "numbers, text, dates or stamps first"
         ) from None
+
+
+def _mixed_numbers(items: list[Any]) -> bool:
+    """Tell whole numbers among fractions, as JSON brings them, which polars does not take."""
+    kinds = {type(item) for item in items if item is not None}
+    return len(kinds) > 1 and bool not in kinds and all(issubclass(kind, Real) for kind in kinds)
 
 
 def _stamps_from_pandas(series: nw.Series[Any], dtype: nw.Datetime) -> pl.Series:
@@ -261,8 +272,10 @@ def _to_pandas(frame: pl.DataFrame) -> Any:
             columns[series.name] = series.to_numpy()
         else:
             columns[series.name] = series.to_list()
-    out = nw.DataFrame.from_dict(columns, backend="pandas").with_columns(
-        nw.col(name).dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
-        for name, zone in zones.items()
-    )
+    out = nw.DataFrame.from_dict(columns, backend="pandas")
+    if zones:
+        out = out.with_columns(
+            nw.col(name).dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
+            for name, zone in zones.items()
+        )
     return out.to_native()

@@ -117,7 +117,8 @@ def forecast_ahead(
         for name, x in columns.items():
             parts.setdefault(name, []).append(x)
         done += reach
-        panel = panel.continued((point - panel.loc[:, None]) / panel.scale[:, None])
+        if done < horizon:
+            panel = panel.continued((point - panel.loc[:, None]) / panel.scale[:, None])
     return {name: np.concatenate(x, axis=1)[:, :horizon] for name, x in parts.items()}
 
 

@@ -39,6 +39,12 @@ class FrameReader(BaseEstimator):
     freq_: Frequency
     _fitted: Fitted
 
+    @property
+    def input_schema_(self) -> dict[str, pl.DataType]:
+        """The columns that `predict` reads and their types, numbers as Float64, as of the fit."""
+        check_is_fitted(self)
+        return dict(self._fitted.history.schema)
+
     def make_future_frame(self, df: Any = None, *, horizon: int | None = None) -> Any:
         """List the series and steps that `predict` forecasts, for known covariates to be added.
 
