@@ -1,5 +1,6 @@
 """`partial_fit` of a forecaster: it learns from newer rows, from the present weights on."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -85,6 +86,12 @@ class ContinuedFits(RollingOrigins):
         """
         if not hasattr(self, "_fitted"):
             return self.fit(df)
+        return self._continue(df, Fitting)
+
+    def _continue(
+        self, df: Any, kind: type[Fitting], changed: Callable[[Recipe], Recipe] = lambda same: same
+    ) -> Self:
+        """Learn from newer rows by one kind of fit, with a changed recipe."""
         preset = self._check_parameters()
         fitted, season = self._fitted, self.season_length_
         joined = self._joined(df)
@@ -100,10 +107,10 @@ class ContinuedFits(RollingOrigins):
         steps = panel.lengths - np.maximum(begin, model.context.recent)
         sizes = complete_plan(season, model.horizon, model.context, patch, steps)
         recipe = self._recipe(sizes, source, preset).starting_from(model.corrector)
-        fitting = Fitting(
+        fitting = kind(
             source,
             sizes,
-            recipe,
+            changed(recipe),
             seed=self.random_state,
             present=model,
             multivariate=self.multivariate,
@@ -121,8 +128,7 @@ class ContinuedFits(RollingOrigins):
 
     def _run(self, fitting: Fitting) -> tuple[ForecastModel, dict[str, Any]]:
         """Run a fit behind a progress bar, if one is wanted."""
-        training = fitting.recipe.training
-        with progress_bar(training.steps if training else 0, show=self.verbose > 0) as on_step:
+        with progress_bar(fitting.recipe.steps, show=self.verbose > 0) as on_step:
             return fitting.run(on_step)
 
 

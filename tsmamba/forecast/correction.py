@@ -20,7 +20,7 @@ from tsmamba.training import History, Training, train
 _VALIDATION_PART = 1 / 8
 _HORIZONS_IN_PART = 3
 _MOST_VALIDATION = 512
-_MOST_GATE = 2048
+MOST_GATE = 2048
 _BATCH = 256
 LOSS_SCALE_LIMIT = 3.0
 GATES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -261,7 +261,7 @@ class Correction:
         base_error, error : float
             Mean absolute validation error without and with the gated correction.
         """
-        errors = self.errors(corrector, windows.thinned(_MOST_GATE), GATES)
+        errors = self.errors(corrector, windows.thinned(MOST_GATE), GATES)
         absolute, squared = _smoothed(errors.absolute.sum(1)), _smoothed(errors.squared.sum(1))
         index = torch.where(squared <= squared[0], absolute, torch.inf).argmin(0)
         gate = torch.tensor(GATES)[index]

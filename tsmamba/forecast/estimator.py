@@ -18,8 +18,8 @@ from tsmamba.errors import GuidanceWarning, ParameterError
 from tsmamba.forecast.advice import concern
 from tsmamba.forecast.backtest import forecast_ahead, naive_scales
 from tsmamba.forecast.columns import Bands
-from tsmamba.forecast.continuing import ContinuedFits
 from tsmamba.forecast.defaults import Plan, check_parameters, choose_season, plan
+from tsmamba.forecast.finetuning import FineTuning
 from tsmamba.forecast.fitting import Fitting, Recipe
 from tsmamba.forecast.network import CorrectorConfig
 from tsmamba.forecast.presets import AUTO, Preset, get_preset
@@ -32,7 +32,7 @@ from tsmamba.training import Training
 _MODES = ("fast", "full", "base")
 
 
-class MambaForecaster(ContinuedFits):
+class MambaForecaster(FineTuning):
     """Forecasts of many long series: a linear base in closed form and a Mamba that corrects it.
 
     Use it on series of thousands of steps: loads, sensors, traffic, logs counted by the hour. Below

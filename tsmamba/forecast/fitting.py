@@ -1,15 +1,14 @@
 """Fitting: from series to a `ForecastModel`, and a report of what happened on the way."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tsmamba._memory import peak_memory_mb
-from tsmamba.data.windows import Windows
+from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.errors import SeriesTooShortError
 from tsmamba.forecast.base import SIMPLE, features
 from tsmamba.forecast.calibration import Forecaster, Residuals, calibrate
@@ -22,7 +21,8 @@ from tsmamba.forecast.mixing import MixingFit, fit_mixing
 from tsmamba.forecast.model import ForecastModel
 from tsmamba.forecast.network import Corrector, CorrectorConfig
 from tsmamba.forecast.source import Source
-from tsmamba.training import Training
+from tsmamba.forecast.tuning import Progress, Tuning
+from tsmamba.training import History, Training
 from tsmamba_kernels import backend_report
 
 # Below these a corrector has nothing to learn from, or nothing to prove itself on.
@@ -30,10 +30,9 @@ _LEAST_STEPS = 512
 _LEAST_TRAINING = 256
 _LEAST_VALIDATION = 32
 # Tails of errors take more: with fewer windows the intervals of a present model are better.
-_LEAST_CALIBRATION = 400
+LEAST_CALIBRATION = 400
 _MOST_JUDGED = 4096
-
-Progress = Callable[[int, float], None]
+_BATCH = 1024
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,19 @@ class Recipe:
         shapes agree, and has to be better than it.
     training : Training, optional
         Knobs of its training.
+    tuning : Tuning
+        Which weights that trains; all by default.
     """
 
     config: CorrectorConfig | None = None
     pretrained: Corrector | None = None
     training: Training | None = None
+    tuning: Tuning = field(default_factory=Tuning)
+
+    @property
+    def steps(self) -> int:
+        """Gradient steps to do."""
+        return 0 if self.training is None else self.tuning.warmup_steps + self.training.steps
 
     def starting_from(self, present: Corrector | None) -> "Recipe":
         """Return the same with another corrector to start from, if both have one."""
@@ -236,7 +243,7 @@ class Fitting:
         mixed = base._replace(mixing=mixing)
         if present is not None and present.mixing is not None:
             kept = base._replace(mixing=MixingFit.repeated(present.mixing))
-            if mixing is None and len(windows) < _LEAST_CALIBRATION:
+            if mixing is None and len(windows) < LEAST_CALIBRATION:
                 return kept, {"mixing": f"as before: {said}"}
             best = self._best(source, [mixed, kept], windows)
             said = f"as before: {said}" if best is kept else said
@@ -277,7 +284,12 @@ class Fitting:
             corrector = Corrector(correction.config)
             if pretrained is not None and pretrained.config.shape == corrector.config.shape:
                 corrector.start_from(pretrained)
-            history = correction.train(corrector, split, training or Training(), on_step)
+
+            def train(network: Corrector, settings: Training, on_step: Progress) -> History:
+                return correction.train(network, split, settings, on_step)
+
+            tuning = self.recipe.tuning
+            history = tuning.train(corrector, training or Training(), train, on_step)
         return corrector.requires_grad_(False), {
             "steps": history.steps,
             "interrupted": history.interrupted,
@@ -331,8 +343,8 @@ class Fitting:
         # More windows are new to the base, or to a corrector trained on others.
         new_to_all = corrector is None or corrector is self.recipe.pretrained
         unseen = fitted_on if new_to_all else judged
-        if present is not None and len(unseen) < _LEAST_CALIBRATION:
-            kept = f"as before: {len(unseen)} windows of {_LEAST_CALIBRATION} needed"
+        if present is not None and len(unseen) < LEAST_CALIBRATION:
+            kept = f"as before: {len(unseen)} windows of {LEAST_CALIBRATION} needed"
             return present.residuals, present.spread_residuals, corrector, {"intervals": kept}
         forecast = _out_of_sample(source, self.plan, base, corrector, gate)
         calibration = calibrate(store, unseen, horizon, forecast)
@@ -374,11 +386,29 @@ def _out_of_sample(
 def _base_error(source: Source, plan: Plan, base: LinearBase, windows: Windows) -> float:
     """Return the mean absolute error of the base out of fold."""
     forecast = _out_of_sample(source, plan, base, None, torch.zeros(plan.horizon))
+    return mean_error(source.store, windows, plan.horizon, forecast)
+
+
+def mean_error(store: WindowStore, windows: Windows, horizon: int, forecast: Forecaster) -> float:
+    """Return the mean absolute error of what a forecaster says of some windows.
+
+    Parameters
+    ----------
+    store, windows, horizon
+        Values, where, and how many steps.
+    forecast : callable
+        Forecasts windows.
+
+    Returns
+    -------
+    float
+        In standard deviations of a series, by the weights of the targets.
+    """
     total, count = 0.0, 0.0
-    for part in windows.batches(_MOST_JUDGED):
+    for part in windows.batches(_BATCH):
         point, level, _ = forecast(part)
-        values, _ = source.store.future(part, plan.horizon)
-        counted = source.store.target_weights(part, plan.horizon)
+        values, _ = store.future(part, horizon)
+        counted = store.target_weights(part, horizon)
         total += float(((level.restore(point) - values).abs() * counted).sum())
         count += float(counted.sum())
     return total / max(count, torch.finfo().tiny)

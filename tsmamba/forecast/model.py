@@ -100,7 +100,7 @@ class ForecastModel:
         """
         points, scales, spreads = [], [], []
         for part in windows.batches(_BATCH):
-            point, level, spread = self._normalised(source, part, base_only)
+            point, level, spread = self.normalised(source, part, base_only=base_only)
             points.append(level.restore(point) + source.effects_ahead(part, self.horizon))
             scales.append(level.scale)
             if spread is not None:
@@ -112,7 +112,10 @@ class ForecastModel:
             return Forecast(point, unit, by_spread)
         return Forecast(point, self.residuals.unit(scale, numbers), self.residuals)
 
-    def _normalised(self, source: Source, windows: Windows, base_only: bool) -> Normalised:
+    def normalised(
+        self, source: Source, windows: Windows, *, base_only: bool = False
+    ) -> Normalised:
+        """Forecast windows as `forecast` does, in units of their levels and without effects."""
         store = source.store
         base_of = LinearMap(self.weights, self.local, self.mixing).forecaster(store, windows)
         if base_only or self.corrector is None:

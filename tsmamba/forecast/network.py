@@ -128,6 +128,12 @@ class Corrector(nn.Module):
         """Degrees of freedom of Student's t, above 2 so that its variance is finite."""
         return 2 + nn.functional.softplus(self.raw_freedom)
 
+    def head_parameters(self) -> list[nn.Parameter]:
+        """Return what makes correction and spread of the encoded tokens."""
+        if self.spread_head is None:
+            return [*self.head.parameters()]
+        return [*self.head.parameters(), *self.spread_head.parameters(), self.raw_freedom]
+
     def forward(
         self,
         history: Tensor,

@@ -21,6 +21,7 @@ from tsmamba.callbacks import Fit
 from tsmamba.data.frame import column_names, to_polars
 from tsmamba.errors import FrameError
 from tsmamba.forecast.columns import POINT
+from tsmamba.mlflow.flavor import log_model
 from tsmamba.plotting import plot_forecast
 
 # Limits of MLflow: metrics and parameters of a request, and characters of a parameter or tag.
@@ -225,8 +226,6 @@ class FitRun:
             self._mlflow.end_run(status)
 
     def _log_model(self, estimator: Any) -> str:
-        from tsmamba.mlflow.flavor import log_model
-
         name = self._contents.registered_model_name
         # MLflow loads the model to try it, and each network that is made draws its first weights.
         with torch.random.fork_rng(devices=[]):

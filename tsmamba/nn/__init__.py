@@ -7,6 +7,7 @@ Layout is (B, L, D).
 from tsmamba.nn.attention import AttentionBlock, SelfAttention
 from tsmamba.nn.export import ExportableStep
 from tsmamba.nn.fused import FusedStack
+from tsmamba.nn.lora import add_lora, merge_lora
 from tsmamba.nn.mamba import Mamba, MambaState
 from tsmamba.nn.stack import MambaBlock, MambaStack
 
@@ -19,4 +20,6 @@ __all__ = [
     "MambaStack",
     "MambaState",
     "SelfAttention",
+    "add_lora",
+    "merge_lora",
 ]
