@@ -19,6 +19,7 @@ from tsmamba.forecast.advice import concern
 from tsmamba.forecast.backtest import forecast_ahead, naive_scales
 from tsmamba.forecast.columns import Bands
 from tsmamba.forecast.defaults import Plan, check_parameters, choose_season, plan
+from tsmamba.forecast.embedding import Embeddings
 from tsmamba.forecast.finetuning import FineTuning
 from tsmamba.forecast.fitting import Fitting, Recipe
 from tsmamba.forecast.network import CorrectorConfig
@@ -32,7 +33,7 @@ from tsmamba.training import Training
 _MODES = ("fast", "full", "base")
 
 
-class MambaForecaster(FineTuning):
+class MambaForecaster(FineTuning, Embeddings):
     """Forecasts of many long series: a linear base in closed form and a Mamba that corrects it.
 
     Use it on series of thousands of steps: loads, sensors, traffic, logs counted by the hour. Below

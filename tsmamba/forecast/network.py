@@ -217,12 +217,8 @@ class Corrector(nn.Module):
         place = torch.arange(ahead).clamp(max=len(self.position) - 1)
         forecast = self.embed_forecast(padded.view(n, ahead, patch)) + self.position[place]
         tokens = torch.cat([past, forecast], dim=1)  # (n, T, D)
-        if self.embed_context is not None:
-            tokens = tokens + self.embed_context(context)
-        seen = observed.view(n, -1, patch).any(-1)
-        mask = nn.functional.pad(seen, (0, ahead), value=True)
-        times = None if gaps is None else _times(gaps, mask)
-        encoded = self.stack(tokens, mask=None if bool(mask.all()) else mask, delta_scale=times)
+        mask = nn.functional.pad(self._seen(observed), (0, ahead), value=True)
+        encoded = self._encoded(tokens, mask, context, gaps)
 
         def by_step(head: nn.Module) -> Tensor:
             emitted: Tensor = head(encoded[:, -ahead:])  # (n, tokens, patch)
@@ -230,6 +226,41 @@ class Corrector(nn.Module):
 
         log_spread = None if self.spread_head is None else by_step(self.spread_head)
         return by_step(self.head), log_spread
+
+    def encode(
+        self, history: Tensor, observed: Tensor, context: Tensor, gaps: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return what the stack makes of history alone, of any length.
+
+        Parameters
+        ----------
+        history, observed
+            As in `forward`.
+        context, gaps
+            As in `forward`, of the tokens of history only.
+
+        Returns
+        -------
+        encoded : Tensor of shape (n, tokens, d_model)
+            Outputs of the stack, which a forecast starts from.
+        seen : bool Tensor of shape (n, tokens)
+            Which tokens hold an observed step; the outputs of others mean nothing.
+        """
+        tokens = self.embed_history(history.view(len(history), -1, self.config.patch))
+        seen = self._seen(observed)
+        return self._encoded(tokens, seen, context, gaps), seen
+
+    def _seen(self, observed: Tensor) -> Tensor:
+        return observed.view(len(observed), -1, self.config.patch).any(-1)
+
+    def _encoded(
+        self, tokens: Tensor, mask: Tensor, context: Tensor, gaps: Tensor | None
+    ) -> Tensor:
+        if self.embed_context is not None:
+            tokens = tokens + self.embed_context(context)
+        times = None if gaps is None else _times(gaps, mask)
+        out: Tensor = self.stack(tokens, mask=None if bool(mask.all()) else mask, delta_scale=times)
+        return out
 
     def start_from(self, other: "Corrector") -> None:
         """Take over the weights of a corrector of the same width, depth and patch.

@@ -7,6 +7,7 @@ Layout is (B, L, D).
 from tsmamba.nn.attention import AttentionBlock, SelfAttention
 from tsmamba.nn.export import ExportableStep
 from tsmamba.nn.fused import FusedStack
+from tsmamba.nn.lm import MambaLM
 from tsmamba.nn.lora import add_lora, merge_lora
 from tsmamba.nn.mamba import Mamba, MambaState
 from tsmamba.nn.stack import MambaBlock, MambaStack
@@ -17,6 +18,7 @@ __all__ = [
     "FusedStack",
     "Mamba",
     "MambaBlock",
+    "MambaLM",
     "MambaStack",
     "MambaState",
     "SelfAttention",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from tsmamba.nn.mamba import Mamba, MambaState
-from tsmamba.nn.stack import NORM_EPS, MambaStack
+from tsmamba.nn.stack import MambaStack
 from tsmamba_kernels import LayerWeights, StackStep
 
 
@@ -44,7 +44,7 @@ class FusedStack:
 
     def __init__(self, stack: MambaStack) -> None:
         layers = [_weights(block.mixer, block.norm.weight) for block in stack.causal_blocks()]
-        self._step = StackStep(layers, stack.norm_f.weight, eps=NORM_EPS)
+        self._step = StackStep(layers, stack.norm_f.weight, eps=stack.norm_eps)
 
     def init_state(self, streams: int) -> Tensor:
         """Return the states of as many streams before their first step.

@@ -37,8 +37,10 @@ class MambaBlock(nn.Module):
         neither `prefill` nor `step`.
     dropout : float in [0, 1), default 0.0
         Rate of dropout on the mixers' output.
-    A_init, selection, tied_A
+    A_init, selection, tied_A, dt_rank, conv_bias, bias
         As in `Mamba`.
+    norm_eps : float, default 1e-5
+        Added to the mean square in the norm.
 
     Examples
     --------
@@ -59,13 +61,18 @@ class MambaBlock(nn.Module):
         A_init: AInit = "s4d-real",
         selection: Selection = "linear",
         tied_A: bool = False,
+        dt_rank: int | None = None,
+        conv_bias: bool = True,
+        bias: bool = False,
+        norm_eps: float = NORM_EPS,
     ) -> None:
         super().__init__()
         mamba = partial(
             Mamba, d_model, d_state, d_conv, expand,
             A_init=A_init, selection=selection, tied_A=tied_A,
+            dt_rank=dt_rank, conv_bias=conv_bias, bias=bias,
         )  # fmt: skip
-        self.norm = nn.RMSNorm(d_model, eps=NORM_EPS)
+        self.norm = nn.RMSNorm(d_model, eps=norm_eps)
         self.mixer = mamba()
         self.mixer_back = mamba(reverse=True) if bidirectional else None
         self.dropout = nn.Dropout(dropout)
@@ -129,8 +136,10 @@ class MambaStack(nn.Module):
         causal unless the stack is bidirectional.
     n_heads : int, optional
         Of the attention blocks, as in `SelfAttention`.
-    A_init, selection, tied_A
+    A_init, selection, tied_A, dt_rank, conv_bias, bias
         As in `Mamba`, for all Mamba blocks.
+    norm_eps : float, default 1e-5
+        Added to the mean square in the norms of Mamba blocks and the final one.
     checkpoint : bool, default False
         In training, keep only the input of each block and compute the rest anew in the backward
         pass: less memory, more time, the same gradients.
@@ -171,6 +180,10 @@ class MambaStack(nn.Module):
         A_init: AInit = "s4d-real",
         selection: Selection = "linear",
         tied_A: bool = False,
+        dt_rank: int | None = None,
+        conv_bias: bool = True,
+        bias: bool = False,
+        norm_eps: float = NORM_EPS,
         checkpoint: bool = False,
     ) -> None:
         super().__init__()
@@ -178,6 +191,7 @@ class MambaStack(nn.Module):
         mamba = partial(
             MambaBlock, d_model, d_state, d_conv, expand, bidirectional=bidirectional,
             dropout=dropout, A_init=A_init, selection=selection, tied_A=tied_A,
+            dt_rank=dt_rank, conv_bias=conv_bias, bias=bias, norm_eps=norm_eps,
         )  # fmt: skip
         attention = partial(
             AttentionBlock, d_model, n_heads, causal=not bidirectional, dropout=dropout
@@ -186,7 +200,8 @@ class MambaStack(nn.Module):
         self.layers = nn.ModuleList(
             attention() if depth in attention_at else mamba() for depth in range(n_layers)
         )
-        self.norm_f = nn.RMSNorm(d_model, eps=NORM_EPS)
+        self.norm_eps = norm_eps
+        self.norm_f = nn.RMSNorm(d_model, eps=norm_eps)
 
     def forward(
         self,

@@ -19,6 +19,7 @@ OPTIONS = {
     "log-uniform": {"A_init": "log-uniform"},
     "gain": {"selection": "gain"},
     "tied": {"tied_A": True},
+    "foreign": {"dt_rank": 3, "conv_bias": False, "bias": True, "norm_eps": 0.1},
     "all": {"A_init": "log-uniform", "selection": "gain", "tied_A": True},
 }
 SIZES = {
