@@ -75,6 +75,27 @@ class Stream:
         """Bytes of all states; the same after any number of rows of the same series."""
         return sum(series.nbytes for series in self._series.values())
 
+    @property
+    def takes_integers(self) -> bool:
+        """Whether times are integers, as those of the fit were; they are stamps otherwise."""
+        return self._pace is not None and not self._pace.stamps
+
+    def last_time(self, key: str | None = None) -> Time | None:
+        """Tell the time of the newest row of a series.
+
+        Parameters
+        ----------
+        key : str, optional
+            The series, if not that of the stream.
+
+        Returns
+        -------
+        int, datetime or None
+            None where there is no such series, or its rows had no times.
+        """
+        series = self._series.get(self.key if key is None else key)
+        return None if series is None else series.t
+
     def score_one(self, x: Any, t: Time | None = None, *, key: str | None = None) -> Result:
         """Score the next row.
 

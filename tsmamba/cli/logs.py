@@ -3,7 +3,6 @@
 import gc
 import json
 import os
-import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import typer
 
 from tsmamba.cli.kafka import Config, Group, KafkaOptions, OutputTopic, Partitions, Place
 from tsmamba.cli.messages import plain_errors, say
+from tsmamba.cli.signals import signals_to
 
 if TYPE_CHECKING:
     from tsmamba.logs.checkpoint import Checkpoint
@@ -164,7 +164,7 @@ def score(
         )
         # The model lives as long as the process: nothing in it is garbage.
         gc.freeze()
-        stack.enter_context(_signals_to(stop))
+        stack.enter_context(signals_to(stop))
         if metrics_port is not None:
             stack.enter_context(Monitor(scorer.counters, metrics_port))
         with _quiet_pipe():
@@ -302,20 +302,6 @@ def _progress() -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=None)
         yield lambda lines: bar.update(task, advance=lines)
-
-
-@contextmanager
-def _signals_to(stop: Event) -> Iterator[None]:
-    """Let what ends the command set an event."""
-    before = {
-        number: signal.signal(number, lambda *_: stop.set())
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

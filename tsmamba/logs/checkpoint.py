@@ -33,7 +33,7 @@ class Checkpoint:
     """Positions and states in one file that survives a crash at any moment.
 
     Write outputs first, then commit. What was given after the last commit is given again after a
-    restart, with the same streams and offsets.
+    restart, with the same streams and offsets. One thread at a time may use it.
 
     Parameters
     ----------
@@ -68,8 +68,11 @@ class Checkpoint:
         self._path = Path(path)
         self._check_place()
         with self._explained():
-            # Statements are given with their transactions; nobody is waited for.
-            self._base = sqlite3.connect(self._path, timeout=0, isolation_level=None)
+            # Statements are given with their transactions; nobody is waited for. Threads may take
+            # turns: a service opens the file in one and commits in another.
+            self._base = sqlite3.connect(
+                self._path, timeout=0, isolation_level=None, check_same_thread=False
+            )
         try:
             with self._explained():
                 self._open(model)

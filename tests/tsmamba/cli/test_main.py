@@ -6,13 +6,30 @@ from typer.testing import CliRunner
 import tsmamba
 from tsmamba.cli import app, main
 
-HEAVY = ("torch", "numpy", "polars", "sklearn", "matplotlib", "pandas", "pyarrow")
+HEAVY = (
+    "torch",
+    "numpy",
+    "polars",
+    "sklearn",
+    "matplotlib",
+    "pandas",
+    "pyarrow",
+    "fastapi",
+    "mlflow",
+)
 SECONDS = 10.0  # measured at half a second on two cores; a busy machine gets more
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["forecast", "--help"], ["detect", "--help"], ["advise", "--help"], ["--version"]],
+    [
+        ["--help"],
+        ["forecast", "--help"],
+        ["detect", "--help"],
+        ["advise", "--help"],
+        ["serve", "--help"],
+        ["--version"],
+    ],
 )
 def test_help_loads_no_heavy_package(run_python, arguments: list[str]) -> None:
     code = f"""
@@ -34,7 +51,7 @@ def test_version_is_that_of_the_package() -> None:
     assert CliRunner().invoke(app, ["--version"]).stdout == f"tsmamba {tsmamba.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["advise", "bench", "detect", "doctor", "forecast"])
+@pytest.mark.parametrize("command", ["advise", "bench", "detect", "doctor", "forecast", "serve"])
 def test_every_command_is_listed(command: str) -> None:
     assert f" {command} " in CliRunner().invoke(app, ["--help"]).stdout
 
