@@ -59,8 +59,8 @@ ALONE, BEFORE = "target alone", "not tuned"
 WAYS: dict[str, Way] = {
     ALONE: _alone,
     BEFORE: lambda source, rows: source,
-    "full": _tuned,
-    "full, warm-up": partial(_tuned, warmup_steps=100),
+    "full": partial(_tuned, method="full"),
+    "full, warm-up": partial(_tuned, method="full", warmup_steps=100),
     "head": partial(_tuned, method="head"),
     "ssm-frozen": partial(_tuned, method="ssm-frozen"),
     "lora": partial(_tuned, method="lora"),

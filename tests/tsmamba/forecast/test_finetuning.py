@@ -134,7 +134,7 @@ def test_frozen_weights_are_bit_for_bit_the_same(fitted, late, method):
 
 @pytest.mark.usefixtures("taken")
 def test_full_is_what_partial_fit_does_in_full_mode(fitted, late):
-    learned, tuned = deepcopy(fitted).partial_fit(late), fitted.finetune(late)
+    learned, tuned = deepcopy(fitted).partial_fit(late), fitted.finetune(late, method="full")
     assert_frame_equal(learned.predict(), tuned.predict(), check_exact=True)
     told = set(tuned.report_) - set(learned.report_)
     assert told == {"finetuning", "validation_error_before"}
