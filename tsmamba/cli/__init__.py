@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tsmamba import __version__
-from tsmamba.cli import advise, bench, detect, doctor, forecast, logs, serve
+from tsmamba.cli import advise, bench, detect, doctor, forecast, logs, score_parquet, serve
 
 __all__ = ["app", "main"]
 
@@ -23,6 +23,7 @@ app.add_typer(advise.app)
 app.add_typer(doctor.app)
 app.add_typer(bench.app)
 app.add_typer(serve.app)
+app.add_typer(score_parquet.app)
 app.add_typer(logs.app, name="logs", help="Find what is wrong in logs.")
 
 

@@ -19,6 +19,7 @@ from tsmamba.forecast.progress import progress_bar
 from tsmamba.forecast.rolling import RollingOrigins
 from tsmamba.forecast.settings import Network
 from tsmamba.forecast.source import Source
+from tsmamba.training import process_rank
 
 
 class ContinuedFits(RollingOrigins):
@@ -128,7 +129,8 @@ class ContinuedFits(RollingOrigins):
 
     def _run(self, fitting: Fitting) -> tuple[ForecastModel, dict[str, Any]]:
         """Run a fit behind a progress bar, if one is wanted."""
-        with progress_bar(fitting.recipe.steps, show=self.verbose > 0) as on_step:
+        show = self.verbose > 0 and process_rank() == 0
+        with progress_bar(fitting.recipe.steps, show=show) as on_step:
             return fitting.run(on_step)
 
 

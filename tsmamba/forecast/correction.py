@@ -11,9 +11,9 @@ from torch.distributions import StudentT
 from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.forecast.base import N_BLOCKS, Context, Level, blocks_of, features
 from tsmamba.forecast.linear import LinearBase
-from tsmamba.forecast.network import Corrector, CorrectorConfig
+from tsmamba.forecast.network import Corrector, CorrectorConfig, random_signs
 from tsmamba.forecast.source import Source
-from tsmamba.training import History, Training, train
+from tsmamba.training import History, Ranks, Training, joined, train
 
 # The part at the end of every slice of time that is kept for validation. Slices are as many as let
 # that part hold a few horizons, so that no season of the year is left out.
@@ -180,25 +180,67 @@ class Correction:
         settings: Training,
         on_step: Callable[[int, float], None],
     ) -> History:
-        """Train in the units of the data, so that large windows count more."""
-        watched = split.validation.thinned(_MOST_VALIDATION)
+        """Train in the units of the data, so that large windows count more.
+
+        Under ``torchrun`` the processes share the windows of each batch and of validation.
+        """
+        with joined() as ranks:
+            ranks.check_alike(
+                {
+                    "the number of training windows": len(split.training),
+                    "the size of the values": float(self.store.values.double().abs().sum()),
+                    "the number of parameters": sum(p.numel() for p in corrector.parameters()),
+                    "max_steps": settings.steps,
+                    "batch_size": settings.batch_size,
+                    "eval_every": settings.eval_every,
+                }
+            )
+            batch_loss = self._batch_loss(split.training, settings, ranks)
+            validation_error = self._validation_error(split.validation, settings, ranks)
+            return train(corrector, settings, batch_loss, validation_error, on_step, ranks)
+
+    def _batch_loss(
+        self, training: Windows, settings: Training, ranks: Ranks
+    ) -> Callable[[Corrector], Tensor]:
+        """Return what draws a batch and gives the loss of this rank's part of it."""
+        size = settings.batch_size
 
         def batch_loss(network: Corrector) -> Tensor:
-            pick = torch.randint(len(split.training), (settings.batch_size,))
-            windows = split.training.select(pick)
-            loss, count = self.loss(network, windows, settings.loss, LOSS_SCALE_LIMIT)
+            # The same on all ranks, signs included, so that their number changes no batch.
+            windows = training.select(torch.randint(len(training), (size,)))
+            signs = random_signs(size) if network.config.odd else None
+            count = self.store.target_weights(windows, self.horizon).sum()
+            own = ranks.share(size)
+            part, turned = windows.select(own), None if signs is None else signs[own]
+            with ranks.own_draws():
+                loss, _ = self.loss(network, part, settings.loss, LOSS_SCALE_LIMIT, turned)
             return loss / count.clamp(min=torch.finfo().tiny)
+
+        return batch_loss
+
+    def _validation_error(
+        self, validation: Windows, settings: Training, ranks: Ranks
+    ) -> Callable[[Corrector], float]:
+        """Return what gives the error on the validation windows, each rank looking at a part."""
+        watched = validation.thinned(_MOST_VALIDATION)
+        own = watched.select(ranks.share(len(watched)))
 
         @torch.no_grad()
         def validation_error(network: Corrector) -> float:
-            parts = [self.loss(network, part, settings.loss) for part in watched.batches(_BATCH)]
-            loss, count = (torch.stack(sums).sum() for sums in zip(*parts, strict=True))
+            parts = [self.loss(network, part, settings.loss) for part in own.batches(_BATCH)]
+            sums = torch.stack([torch.stack(pair) for pair in parts]).sum(0)
+            loss, count = ranks.summed(sums)
             return float(loss / count.clamp(min=1))
 
-        return train(corrector, settings, batch_loss, validation_error, on_step)
+        return validation_error
 
     def loss(
-        self, corrector: Corrector, windows: Windows, kind: str, most_scale: float = torch.inf
+        self,
+        corrector: Corrector,
+        windows: Windows,
+        kind: str,
+        most_scale: float = torch.inf,
+        signs: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return the loss of some windows, summed by the weights of targets, and their sum.
 
@@ -212,18 +254,22 @@ class Correction:
             As in `Training`; the likelihood counts by the scale of its window, as errors do.
         most_scale : float, default infinity
             Windows of a larger scale count as if they had this one.
+        signs : Tensor of shape (n, 1), optional
+            As in `Corrector.outputs`.
 
         Returns
         -------
         loss, count : scalar Tensors
             Both sums.
         """
+        if not len(windows):
+            return torch.zeros(()), torch.zeros(())
         batch = self.batch(windows)
         values, _ = self.store.future(windows, self.horizon)
         target = batch.level.normalise(values)
         counted = self.store.target_weights(windows, self.horizon)
         scale = batch.level.scale.clamp(max=most_scale)
-        correction, spread = corrector.outputs(*batch.inputs)
+        correction, spread = corrector.outputs(*batch.inputs, signs=signs)
         error = batch.base + correction - target
         if spread is not None:
             likelihood = StudentT(corrector.freedom, scale=spread, validate_args=False)

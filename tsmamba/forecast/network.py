@@ -171,6 +171,7 @@ class Corrector(nn.Module):
         observed: Tensor,
         context: Tensor,
         gaps: Tensor | None = None,
+        signs: Tensor | None = None,
     ) -> Outputs:
         """Return correction and spread of each step.
 
@@ -178,6 +179,8 @@ class Corrector(nn.Module):
         ----------
         history, base, observed, context, gaps
             As in `forward`.
+        signs : Tensor of shape (n, 1), optional
+            How an odd corrector turns each window in training; drawn here by default.
 
         Returns
         -------
@@ -187,9 +190,10 @@ class Corrector(nn.Module):
         if not self.config.odd:
             correction, log_spread = self._emitted(history, base, observed, context, gaps)
         elif self.training:
-            sign = torch.where(torch.rand(len(base), 1) < 0.5, -1.0, 1.0)
-            turned, log_spread = self._emitted(sign * history, sign * base, observed, context, gaps)
-            correction = sign * turned
+            signs = random_signs(len(base)) if signs is None else signs
+            mirrored = signs * history, signs * base
+            turned, log_spread = self._emitted(*mirrored, observed, context, gaps)
+            correction = signs * turned
         else:
             both = torch.cat([history, -history]), torch.cat([base, -base])
             twice = torch.cat([observed, observed]), torch.cat([context, context])
@@ -281,6 +285,11 @@ class Corrector(nn.Module):
         if self.embed_context is not None and other.embed_context is None:
             nn.init.zeros_(self.embed_context.weight)
             nn.init.zeros_(self.embed_context.bias)
+
+
+def random_signs(n: int) -> Tensor:
+    """Return a sign for each of ``n`` windows, of shape (n, 1)."""
+    return torch.where(torch.rand(n, 1) < 0.5, -1.0, 1.0)
 
 
 def _bounded(log_spread: Tensor) -> Tensor:

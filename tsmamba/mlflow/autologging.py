@@ -1,17 +1,17 @@
 """`autolog`: every fit becomes an MLflow run, without a further line of code."""
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import distributed, nn
+from torch import nn
 
 from tsmamba._optional import require
 from tsmamba.callbacks import Callback, Fit, register
 from tsmamba.errors import ParameterError
 from tsmamba.mlflow.run import Contents, FitRun, impatient
+from tsmamba.training import process_rank
 
 # Holds the callback that is on.
 _registration = ExitStack()
@@ -87,7 +87,7 @@ class MlflowCallback(Callback):
 
     def on_fit_start(self, fit: Fit) -> None:
         """Open a run, or use the active one, and log parameters and data."""
-        if _is_first_process():
+        if process_rank() == 0:
             self._runs[fit] = FitRun(fit, self.contents)
             self._attempt(fit, FitRun.start)
 
@@ -138,9 +138,3 @@ class MlflowCallback(Callback):
                     run.end("FAILED")
                 if not self.silent:
                     raise
-
-
-def _is_first_process() -> bool:
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank() == 0
-    return os.environ.get("RANK", "0") == "0"

@@ -6,14 +6,8 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from tsmamba.anomaly import MambaDetector
 from tsmamba.errors import ModelFileError, ParameterError
-from tsmamba.forecast import MambaForecaster
-from tsmamba.logs.estimator import LogDetector
-
-ESTIMATORS: dict[str, Any] = {
-    kind.__name__: kind for kind in (MambaForecaster, MambaDetector, LogDetector)
-}
+from tsmamba.serving.loading import ESTIMATORS, load_any
 
 
 def write_estimator(model: Any, folder: Path) -> str:
@@ -84,4 +78,4 @@ def read_estimator(folder: str | os.PathLike[str]) -> Any:
     found = [file for file in Path(folder).glob("*.tsm") if file.stem in ESTIMATORS]
     if len(found) != 1:
         raise ModelFileError(f"{str(folder)!r} holds no model of tsmamba; log the model again")
-    return ESTIMATORS[found[0].stem].load(found[0])
+    return load_any(found[0])

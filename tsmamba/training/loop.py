@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tsmamba.callbacks import current_fit
+from tsmamba.training.distributed import ALONE, Ranks
 from tsmamba.training.settings import Training
 
 _Network = TypeVar("_Network", bound=nn.Module)
@@ -44,6 +45,7 @@ def train(
     batch_loss: Callable[[_Network], Tensor],
     validation_error: Callable[[_Network], float],
     on_step: Callable[[int, float], None] = lambda step, loss: None,
+    ranks: Ranks = ALONE,
 ) -> History:
     """Train a network in place and leave it with its best averaged weights.
 
@@ -59,17 +61,22 @@ def train(
     settings : Training
         The knobs.
     batch_loss : callable
-        Draws a batch and returns the loss of the network on it.
+        Draws a batch and returns the loss of the network on it: of several ranks the part of each,
+        which sum to the loss.
     validation_error : callable
-        Returns the error of a network on the validation windows.
+        Returns the error of a network on the validation windows, the same on all ranks.
     on_step : callable
         Told the number and the loss of each step.
+    ranks : Ranks, optional
+        The processes that share the training; all start from the weights of the first and end with
+        the same.
 
     Returns
     -------
     History
         Steps, time and validation errors.
     """
+    ranks.align(network)
     optimizer = torch.optim.AdamW(_parameter_groups(network, settings), lr=settings.lr)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, settings.lr, total_steps=max(settings.steps, 1)
@@ -86,7 +93,9 @@ def train(
             network.train()
             optimizer.zero_grad()
             loss = batch_loss(network)
-            loss.backward()
+            if loss.requires_grad:  # a batch smaller than the ranks leaves some without a part
+                loss.backward()
+            loss = ranks.sum_gradients(network, loss)
             nn.utils.clip_grad_norm_(network.parameters(), settings.clip_norm)
             optimizer.step()
             schedule.step()
@@ -96,7 +105,7 @@ def train(
             history.seconds += time.perf_counter() - step_started
             on_step(history.steps, loss.item())
             fit.step(loss.item(), network)
-            late = _is_late(started, settings.max_time)
+            late = ranks.any_late(_is_late(started, settings.max_time))
             last = late or history.steps == settings.steps
             if last or history.steps % settings.eval_every == 0:
                 error = validation_error(average)

@@ -366,6 +366,8 @@ def test_beside_the_autologging_of_pytorch_it_logs_once(df, client, runs):
 
 def test_of_several_processes_the_first_one_logs(df, runs, monkeypatch):
     autolog(log_models=False)
+    for name, value in {"WORLD_SIZE": "2", "MASTER_ADDR": "x", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("RANK", "1")
     linear().fit(df)
     assert runs() == []

@@ -1,10 +1,8 @@
-"""Where the model comes from, and how a saved one tells its class."""
+"""Where the model comes from, and what serves it."""
 
 import hashlib
 from pathlib import Path
 from typing import Any, Protocol
-
-from safetensors import SafetensorError, safe_open
 
 from tsmamba.anomaly.estimator import MambaDetector
 from tsmamba.errors import ModelFileError, ParameterError
@@ -14,11 +12,9 @@ from tsmamba.serving.app.engine import Engine
 from tsmamba.serving.app.forecasts import ForecastEngine
 from tsmamba.serving.app.lines import LineEngine
 from tsmamba.serving.app.rows import RowEngine
+from tsmamba.serving.loading import ESTIMATORS, load_any
 
-__all__ = ["FileModel", "ModelSource", "engine_of", "load_any"]
-
-_GZIP = b"\x1f\x8b"
-_CLASSES = {kind.__name__: kind for kind in (LogDetector, MambaDetector, MambaForecaster)}
+__all__ = ["FileModel", "ModelSource", "engine_of"]
 
 
 class ModelSource(Protocol):
@@ -66,33 +62,6 @@ class FileModel:
         return load_any(self._path)
 
 
-def load_any(path: Path) -> Any:
-    """Read a model of any class.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    MambaForecaster, MambaDetector or LogDetector
-        Whichever was saved.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is missing, damaged or altered, or holds something else.
-    """
-    kind = _kind_of(path)
-    if kind not in _CLASSES:
-        raise ModelFileError(
-            f"{str(path)!r} holds {kind or 'no model of tsmamba'}; give a file that save() of "
-            f"{', '.join(_CLASSES)} wrote"
-        )
-    return _CLASSES[kind].load(path)
-
-
 def engine_of(model: Any, max_series: int) -> Engine:
     """Return what serves a fitted estimator.
 
@@ -119,19 +88,5 @@ def engine_of(model: Any, max_series: int) -> Engine:
     if isinstance(model, MambaForecaster):
         return ForecastEngine(model)
     raise ParameterError(
-        f"a {type(model).__name__} cannot be served; give one of {', '.join(_CLASSES)}"
+        f"a {type(model).__name__} cannot be served; give one of {', '.join(ESTIMATORS)}"
     )
-
-
-def _kind_of(path: Path) -> str:
-    """Return the class that a file names, or nothing."""
-    try:
-        with path.open("rb") as file:
-            if file.read(2) == _GZIP:
-                return str(LogDetector.__name__)
-        with safe_open(path, framework="pt") as file:
-            return str((file.metadata() or {}).get("kind", ""))
-    except OSError as error:
-        raise ModelFileError(f"cannot read {str(path)!r}: {error.strerror}") from error
-    except SafetensorError:
-        return ""

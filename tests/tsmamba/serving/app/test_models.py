@@ -4,7 +4,8 @@ import torch
 from tsmamba import LogDetector, MambaDetector, MambaForecaster
 from tsmamba.errors import ModelFileError, ParameterError
 from tsmamba.persistence import save_model
-from tsmamba.serving.app.models import FileModel, engine_of, load_any
+from tsmamba.serving.app.models import FileModel, engine_of
+from tsmamba.serving.loading import load_any
 
 
 @pytest.mark.parametrize(

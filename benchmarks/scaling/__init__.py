@@ -1,0 +1,1 @@
+"""What several processes gain in training and in scoring, on one machine."""

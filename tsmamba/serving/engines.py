@@ -1,0 +1,144 @@
+"""Where the parts of a `Job` are scored: in this process, in several, or by Ray on machines."""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from itertools import islice
+from typing import Any
+
+import torch
+
+from tsmamba._optional import require
+from tsmamba.errors import ParameterError
+from tsmamba.serving.parquet import Job, Outcome, Scorer
+
+_Engine = Callable[[Job, list[str], int], Iterator[Outcome]]
+
+
+def score_parquet(job: Job, engine: str | None = None, workers: int = 1) -> Iterator[Outcome]:
+    """Score all parts of a job, as `score_frame` scores one frame.
+
+    Parts that an earlier run finished with the same model, rows and settings are kept. One that
+    cannot be scored is told of, and the others go on.
+
+    Parameters
+    ----------
+    job : Job
+        What to score.
+    engine : {"process", "ray"}, optional
+        Processes of this machine, or actors of a Ray cluster: the one that ``RAY_ADDRESS`` names,
+        where all must see the same folders, or one of this machine. By default processes if there
+        is more than one worker, and else this process.
+    workers : int >= 1, default 1
+        How many score at a time.
+
+    Yields
+    ------
+    Outcome
+        Of each part, as they are done.
+
+    Raises
+    ------
+    ParameterError, FrameError, ModelFileError
+        Before anything is scored, if the job cannot be done: see `Job.parts` and
+        `Scorer.check_whole`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tsmamba import MambaForecaster
+    >>> from tsmamba_datasets import make_seasonal
+    >>> series = make_seasonal(length=400)
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     folder = Path(name)
+    ...     (folder / "sent").mkdir()
+    ...     series.write_parquet(folder / "sent" / "0.parquet")
+    ...     MambaForecaster(24, mode="base").fit(series).save(folder / "model.tsm")
+    ...     job = Job(folder / "sent", folder / "scored", folder / "model.tsm")
+    ...     [outcome.state for outcome in score_parquet(job)]
+    ['scored']
+    """
+    if workers < 1:
+        raise ParameterError(f"workers={workers}; pass a whole number of at least 1")
+    if engine not in (None, *_ENGINES):
+        raise ParameterError(f"engine={engine!r}; pass one of {', '.join(map(repr, _ENGINES))}")
+    parts = job.parts()
+    scorer = Scorer(job)
+    scorer.check_whole(parts)
+    if engine is None and workers == 1:
+        return map(scorer.score, parts)
+    return _ENGINES[engine or "process"](job, parts, workers)
+
+
+def _in_processes(job: Job, parts: list[str], workers: int) -> Iterator[Outcome]:
+    """Score in processes of this machine, which share its cores."""
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    # Forks of a process that has threads, as torch and polars start them, may hang.
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, spawn, _start, (job, threads)) as pool:
+        futures: dict[Future[Outcome], str] = {pool.submit(_score, part): part for part in parts}
+        for future in as_completed(futures):
+            error = future.exception()
+            yield future.result() if error is None else _lost(futures[future], error)
+
+
+_scorers: list[Scorer] = []
+
+
+def _start(job: Job, threads: int) -> None:
+    torch.set_num_threads(threads)
+    _scorers.append(Scorer(job))
+
+
+def _score(part: str) -> Outcome:
+    return _scorers[0].score(part)
+
+
+def _in_ray(job: Job, parts: list[str], workers: int) -> Iterator[Outcome]:
+    """Score by actors of Ray, which keep the model loaded and take a part at a time."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray = require("ray", "ray")
+    ours = not ray.is_initialized()
+    if ours:
+        _start_ray(ray, workers)
+    try:
+        free = int(ray.cluster_resources().get("CPU", 0))
+        if free < workers:
+            raise ParameterError(
+                f"workers={workers} on a Ray cluster with {free} CPUs, where some would wait for a "
+                f"CPU forever; pass {free} at most, or add machines"
+            )
+        actor = ray.remote(num_cpus=1, max_restarts=1)(Scorer)
+        actors = [actor.remote(job) for _ in range(workers)]
+        left = iter(parts)
+        scored = {
+            each.score.remote(part): (each, part) for each, part in zip(actors, left, strict=False)
+        }
+        while scored:
+            [done], _ = ray.wait(list(scored))
+            each, part = scored.pop(done)
+            try:
+                yield ray.get(done)
+            except ray.exceptions.RayError as error:
+                yield _lost(part, error)
+            scored |= {each.score.remote(part): (each, part) for part in islice(left, 1)}
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+def _start_ray(ray: Any, workers: int) -> None:
+    """Join the cluster that ``RAY_ADDRESS`` names, or start one here."""
+    here = {"num_cpus": workers, "include_dashboard": False}
+    known = "RAY_ADDRESS" in os.environ
+    ray.init(log_to_driver=False, logging_level="ERROR", **({} if known else here))
+
+
+def _lost(part: str, error: BaseException) -> Outcome:
+    reason = f"its process ended ({type(error).__name__}); is there enough memory?"
+    return Outcome(part, "failed", reason=reason)
+
+
+_ENGINES: dict[str, _Engine] = {"process": _in_processes, "ray": _in_ray}
