@@ -103,9 +103,21 @@ def _as_times(times: pl.Series, like: pl.DataType | None) -> pl.Series:
     if isinstance(times.dtype, pl.Datetime):
         if times.dtype.time_zone is not None:
             times = times.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        _check_years(times)
         if isinstance(like, pl.Datetime) and like.time_zone is not None:
             times = times.dt.replace_time_zone("UTC").dt.convert_time_zone(like.time_zone)
     return times
+
+
+def _check_years(times: pl.Series) -> None:
+    """Refuse what no datetime of Python holds, such as the first day of year 1 east of UTC."""
+    strange = times.dt.year()
+    strange = strange.filter(~strange.is_between(1, 9999))
+    if len(strange):
+        raise FrameError(
+            f"time column {times.name!r} holds a time in year {strange[0]}; years 1 to 9999 are "
+            "accepted"
+        )
 
 
 def _step_numbers(times: pl.Series) -> pl.Series:
@@ -131,7 +143,7 @@ def _parsed(times: pl.Series) -> pl.Series:
     moments: list[datetime | None] = []
     for row, text in enumerate(times):
         try:
-            moments.append(None if text is None else datetime.fromisoformat(text.strip()))
+            moments.append(None if text is None else _moment(text.strip()))
         except ValueError:
             raise FrameError(
                 f"time column {times.name!r} holds {text!r} in row {row}, which is no time; give "
@@ -144,5 +156,18 @@ def _parsed(times: pl.Series) -> pl.Series:
             f"{len(zoned) - sum(zoned)} without one; give all of them with one, or none"
         )
     if any(zoned):
-        moments = [m and m.astimezone(UTC).replace(tzinfo=None) for m in moments]
+        try:
+            moments = [m and m.astimezone(UTC).replace(tzinfo=None) for m in moments]
+        except OverflowError:
+            raise FrameError(
+                f"time column {times.name!r} holds a time before year 1 or after year 9999 of UTC; "
+                "give another"
+            ) from None
     return pl.Series(times.name, moments, dtype=pl.Datetime("us"))
+
+
+def _moment(text: str) -> datetime:
+    """Read ISO text. Digits alone are a day, YYYYMMDD; more of them are seconds since 1970."""
+    if text.isdigit() and len(text) != 8:
+        raise ValueError(text)
+    return datetime.fromisoformat(text)

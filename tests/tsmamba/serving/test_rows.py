@@ -101,3 +101,17 @@ def test_ids_become_text(ids, text):
 
 def test_nan_is_missing():
     assert tidy(pl.DataFrame({"y": [1.0, float("nan")]}), "id", "ds")["y"].to_list() == [1.0, None]
+
+
+def test_digits_of_an_epoch_are_no_time_and_those_of_a_day_are_one():
+    assert times(["20240331"]) == [datetime(2024, 3, 31)]
+    for text in ("1712010112345", "1711886400"):
+        with pytest.raises(FrameError, match=f"holds '{text}' in row 0, which is no time"):
+            times([text])
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+05:00", "9999-12-31T23:00:00-05:00"])
+def test_times_that_leave_the_calendar_in_utc_are_refused(text):
+    for several in ([text], [text, "2024-01-01T00:00:00.5+01:00"], [text, "20240101T000000Z"]):
+        with pytest.raises(FrameError, match="year"):
+            times(several)

@@ -49,5 +49,5 @@ def test_the_version_of_a_file_follows_its_bytes(tmp_path, pumps, make_pumps):
 
 
 def test_what_is_no_model_is_refused():
-    with pytest.raises(ParameterError, match="a dict cannot be served; give one of LogDetector"):
+    with pytest.raises(ParameterError, match="a dict cannot be served; give one of Mamba"):
         engine_of({}, 5)
