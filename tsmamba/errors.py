@@ -17,7 +17,8 @@
     UserWarning
     ├── CallbackWarning                         what listens to a fit failed; the fit did not
     ├── FrameWarning                            a data frame was usable after a repair
-    └── GuidanceWarning                         a simpler model will do for these data
+    ├── GuidanceWarning                         a simpler model will do for these data
+    └── HealthWarning                           a model is trained, or runs, not as it should
 
 Each message says what was given, what is accepted and the smallest repair, and names the series
 and the column. A call on an unfitted estimator raises scikit-learn's ``NotFittedError``.
@@ -32,6 +33,7 @@ __all__ = [
     "FrameWarning",
     "FrequencyError",
     "GuidanceWarning",
+    "HealthWarning",
     "HorizonError",
     "MissingExtraError",
     "ModelFileError",
@@ -104,3 +106,7 @@ class FrameWarning(UserWarning):
 
 class GuidanceWarning(UserWarning):
     """A simpler model than the one asked for is the better choice for these data."""
+
+
+class HealthWarning(UserWarning):
+    """What watches a model found that it is not well, or cannot be judged as it is watched."""

@@ -19,6 +19,7 @@ from tsmamba import errors
         (errors.CallbackWarning, (UserWarning,)),
         (errors.FrameWarning, (UserWarning,)),
         (errors.GuidanceWarning, (UserWarning,)),
+        (errors.HealthWarning, (UserWarning,)),
     ],
 )
 def test_tree_is_the_one_in_the_docstring(child, parents):
