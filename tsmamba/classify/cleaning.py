@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from tsmamba.classify.events import Events, Repairs, sample
+from tsmamba.classify.events import MICROSECONDS, Events, Repairs, sample
 from tsmamba.classify.ranges import Range, range_of
 
 __all__ = ["Rules"]
@@ -15,6 +15,8 @@ _ABSURD = 100.0
 _USUAL = 0.98
 # A code that often lies outside the range of its name measures something else.
 _LEAST_INSIDE = 0.5
+# A code that is so often without a time is known at the start; a time that others lack is lost.
+_UNTIMED = 0.5
 _SHOWN = 3
 
 
@@ -28,6 +30,8 @@ class Rules:
         Usual length of a stay, that which 98 % do not exceed.
     happenings : frozenset of str
         Codes that never have a value: they say that something happened, which counts as 1.
+    untimed : frozenset of str
+        Codes that mostly come without a time: they are known at the start.
     unranged : frozenset of str
         Codes whose values are not what their name says, so that no range holds.
     identifiers : frozenset of str
@@ -36,6 +40,7 @@ class Rules:
 
     span: float
     happenings: frozenset[str]
+    untimed: frozenset[str]
     unranged: frozenset[str]
     identifiers: frozenset[str]
 
@@ -56,12 +61,21 @@ class Rules:
         rows = events.rows
         length = pl.col("time").max() - (0.0 if events.from_zero else pl.col("time").min())
         spans = rows.group_by("stay").agg(length)["time"]
-        codes = rows.group_by("code").agg(pl.col("value").is_null().all())
-        ranged = _with_ranges(rows, frozenset()).group_by("code").agg(pl.col("inside").mean())
+        spans = spans.filter((spans > 0) & spans.is_finite())
+        _, outside = _ranged(rows, frozenset())
+        lost = outside.filter(~pl.col("inside")).group_by("code").agg(pl.len().alias("lost"))
+        codes = (
+            rows.group_by("code")
+            .agg(pl.len(), pl.col("value").is_null().all(), pl.col("time").is_null().mean())
+            .join(lost, on="code", how="left")
+        )
         return cls(
-            span=float(spans.filter(spans > 0).quantile(_USUAL) or 1.0),
+            span=float(spans.quantile(_USUAL) or 1.0),
             happenings=frozenset(codes.filter("value")["code"]),
-            unranged=frozenset(ranged.filter(pl.col("inside") < _LEAST_INSIDE)["code"]),
+            untimed=frozenset(codes.filter(pl.col("time") > _UNTIMED)["code"]),
+            unranged=frozenset(
+                codes.filter(pl.col("lost") > (1 - _LEAST_INSIDE) * pl.col("len"))["code"]
+            ),
             identifiers=_identifiers(events),
         )
 
@@ -89,7 +103,9 @@ class Rules:
         empty = rows["value"].is_null()
         repairs.note("no value", int(empty.sum()), sample(rows.filter(empty)))
         rows = self._timed(rows.filter(~empty), repairs, from_zero=events.from_zero)
-        once = rows.unique(maintain_order=True)
+        rows = rows.sort("stay", "time", "code", "value")
+        again = pl.all_horizontal(pl.all() == pl.all().shift(1)).fill_null(value=False)
+        once = rows.filter(~again)
         repairs.note("the same event twice", len(rows) - len(once))
         mended = self._mended(once, repairs)
         return Events(events.ids, mended.sort("stay", "time", "code", "value"), from_zero=True)
@@ -99,6 +115,7 @@ class Rules:
         return {
             "span": self.span,
             "happenings": sorted(self.happenings),
+            "untimed": sorted(self.untimed),
             "unranged": sorted(self.unranged),
             "identifiers": sorted(self.identifiers),
         }
@@ -106,8 +123,8 @@ class Rules:
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> "Rules":
         """Undo `to_dict`."""
-        sets = {name: frozenset(state[name]) for name in ("happenings", "unranged", "identifiers")}
-        return cls(state["span"], **sets)
+        names = "happenings", "untimed", "unranged", "identifiers"
+        return cls(state["span"], **{name: frozenset(state[name]) for name in names})
 
     def mend(self, code: str, value: float) -> float | None:
         """Do to one value what `clean` does to many: in its range, or None."""
@@ -125,8 +142,14 @@ class Rules:
 
     def _timed(self, rows: pl.DataFrame, repairs: Repairs, *, from_zero: bool) -> pl.DataFrame:
         """Count time from the start of each stay, where events without a time stand."""
-        start = pl.lit(0.0) if from_zero else pl.col("time").min().over("stay")
-        rows = rows.with_columns((pl.col("time") - start).fill_null(0.0))
+        lost = pl.col("time").is_null() & ~pl.col("code").is_in(list(self.untimed))
+        away = rows.filter(lost)
+        repairs.note("no time", len(away), sample(away))
+        rows = rows.filter(~lost)
+        since = pl.col("time")
+        if not from_zero:
+            since = ((since - since.min().over("stay")) * MICROSECONDS).round() / MICROSECONDS
+        rows = rows.with_columns(since.fill_null(0.0))
         wrong = {
             "a time before zero, which is the start of a stay": pl.col("time") < 0,
             f"a time over {_ABSURD:g} usual stays after the start": pl.col("time")
@@ -138,37 +161,37 @@ class Rules:
         return rows.filter(pl.col("time").is_between(0.0, _ABSURD * self.span))
 
     def _mended(self, rows: pl.DataFrame, repairs: Repairs) -> pl.DataFrame:
-        ranged = _with_ranges(rows, self.unranged)
-        changed = ranged.filter(pl.col("unit").is_not_null()).group_by(
-            "code", "unit", maintain_order=True
-        )
+        kept, outside = _ranged(rows, self.unranged)
+        mended = outside.filter("inside")
+        changed = mended.group_by("code", "unit", maintain_order=True)
         for code, unit, count, example in changed.agg(pl.len(), pl.col("given").first()).rows():
             repairs.note(f"{code} in {unit}", count, f"{example:g}")
-        outside = ranged.filter(~pl.col("inside")).group_by("code", maintain_order=True)
+        lost = outside.filter(~pl.col("inside")).group_by("code", maintain_order=True)
         shown = pl.col("given").unique(maintain_order=True).head(_SHOWN)
-        for code, count, values in outside.agg(pl.len(), shown).rows():
+        for code, count, values in lost.agg(pl.len(), shown).rows():
             known = range_of(code)
             limits = f"{known.low:g} to {known.high:g} {known.unit}" if known else ""
             examples = ", ".join(f"{value:g}" for value in values)
             repairs.note(f"{code} outside {limits}".rstrip(), count, examples)
-        return ranged.filter("inside").select("stay", "time", "code", "value")
+        return pl.concat([kept, mended.select(kept.columns)])
 
 
-def _with_ranges(rows: pl.DataFrame, unranged: frozenset[str]) -> pl.DataFrame:
-    """Convert what fits in another unit.
+def _ranged(rows: pl.DataFrame, unranged: frozenset[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Divide rows into those in the range of their code, if it has one, and all others.
 
-    Adds ``given``, the value as it came, ``unit``, that it was converted from, and ``inside``.
+    These are converted where they fit in another unit. They have ``given``, the value as it came,
+    ``unit``, that it was converted from, and ``inside``, whether it was.
     """
-    rows = rows.with_columns(pl.col("value").alias("given"))
     known = {code: range_of(code) for code in rows["code"].unique() if code not in unranged}
     ranges = {code: found for code, found in known.items() if found is not None}
-    rows = _joined(rows, {code: (found.low, found.high) for code, found in ranges.items()})
-    rows = rows.with_columns(pl.lit(None, pl.String).alias("unit"))
-    most = max((len(found.other) for found in ranges.values()), default=0)
-    for number in range(most):
-        rows = _converted(rows, ranges, number)
+    limited = _joined(rows, {code: (found.low, found.high) for code, found in ranges.items()})
     inside = pl.col("value").is_between("low", "high").fill_null(value=True)
-    return rows.with_columns(inside.alias("inside")).drop("low", "high")
+    outside = limited.filter(~inside).with_columns(
+        pl.col("value").alias("given"), pl.lit(None, pl.String).alias("unit")
+    )
+    for number in range(max((len(found.other) for found in ranges.values()), default=0)):
+        outside = _converted(outside, ranges, number)
+    return limited.filter(inside).select(rows.columns), outside.with_columns(inside.alias("inside"))
 
 
 def _joined(rows: pl.DataFrame, limits: dict[str, tuple[float, float]]) -> pl.DataFrame:
@@ -212,6 +235,7 @@ def _identifiers(events: Events) -> frozenset[str]:
     if not events.ids.dtype.is_integer():
         return frozenset()
     ids = pl.DataFrame({"stay": range(len(events.ids)), "id": events.ids.cast(pl.Float64)})
-    same = events.rows.join(ids.with_columns(pl.col("stay").cast(pl.UInt32)), on="stay")
+    valued = events.rows.filter(pl.col("value").is_not_null())
+    same = valued.join(ids.with_columns(pl.col("stay").cast(pl.UInt32)), on="stay")
     about = same.group_by("code").agg((pl.col("value") == pl.col("id")).all())
     return frozenset(about.filter("value")["code"])

@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tsmamba.callbacks import observed
-from tsmamba.classify.events import EventColumns, Repairs, read_events
+from tsmamba.classify.events import EventColumns, Repairs, brief, read_events
 from tsmamba.classify.fitting import fit_ensemble
 from tsmamba.classify.labels import as_classes, known_classes, read_labels
 from tsmamba.classify.network import RecordConfig
@@ -63,7 +63,7 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
         Columns of what was measured and its value. A frame without the first is wide, with a
         column for each code.
     label_col : str, default "label"
-        Column of the classes in the frame of labels.
+        Column of the classes in the frame of labels; in a wide frame of events it is not read.
     training : Training, optional
         Knobs of training; eight times over the stays by default.
     random_state : int, optional
@@ -130,6 +130,24 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of a default `Training` included.
+
+        Parameters
+        ----------
+        **params
+            By name; ``training__lr`` and its like reach the nested estimator.
+
+        Returns
+        -------
+        MambaClassifier
+            Itself.
+        """
+        if self.training is None and any(name.startswith("training__") for name in params):
+            self.training = Training()
+        super().set_params(**params)
+        return self
+
     @observed
     def fit(self, events: Any, labels: Any) -> Self:
         """Fit on events and the label of each stay.
@@ -159,8 +177,7 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
         repairs = Repairs()
         given = read_events(events, self._columns(), repairs)
         found = read_labels(labels, given.ids, self.id_col, self.label_col)
-        reader = Reader.learn(given, self.n_bins, self.max_codes)
-        cleaned = reader.clean(given, repairs)
+        reader, cleaned = Reader.learn(given, self.n_bins, self.max_codes, repairs)
         there = reader.measured(cleaned)
         classes, numbers = as_classes(found.filter(pl.Series(there)), least=preset.folds)
         stays = reader.stays(cleaned.only(there), summaries=self.base is not None)
@@ -326,6 +343,7 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
         settings = {
             "parameters": parameters,
             "classes": self.classes_.tolist(),
+            "classes_type": str(self.classes_.dtype),
             "prior": self.prior_.tolist(),
             "reader": self._reader.to_dict(),
             "report": self.report_,
@@ -356,7 +374,7 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
         if parameters["training"] is not None:
             parameters["training"] = Training(**parameters["training"])
         self = cls(**parameters)
-        self.classes_ = np.array(settings["classes"])
+        self.classes_ = np.array(settings["classes"], settings["classes_type"])
         self.prior_ = np.array(settings["prior"])
         self.report_ = settings["report"]
         self._reader, self._ensemble = Reader.from_dict(settings["reader"]), ensemble
@@ -379,6 +397,9 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
             raise ParameterError(f"base={self.base!r}; pass 'boosting' or None")
         if not isinstance(self.causal, bool):
             raise ParameterError(f"causal={self.causal!r}; pass True or False")
+        for name in ("n_bins", "max_codes"):
+            if getattr(self, name) is None:
+                raise ParameterError(f"{name}=None; pass a whole number of at least 1")
         check_parameters(n_bins=self.n_bins, max_codes=self.max_codes)
         check_parameters(least=0, random_state=self.random_state)
         if self.training is not None:
@@ -387,7 +408,9 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
             self.training.check()
 
     def _columns(self) -> EventColumns:
-        return EventColumns(self.id_col, self.time_col, self.code_col, self.value_col)
+        return EventColumns(
+            self.id_col, self.time_col, self.code_col, self.value_col, self.label_col
+        )
 
     def _training(self, stays: int, epochs: int) -> Training:
         """Return the knobs of training on so many stays; weights are looked at only at its end."""
@@ -408,7 +431,7 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
             stays = self._reader.stays(cleaned.only(there), summaries=self.base is not None)
             probabilities[there] = self._ensemble.probabilities(stays)
         bare = cleaned.ids.filter(~pl.Series(there))
-        names = ", ".join(map(repr, bare.head(_SHOWN)))
+        names = ", ".join(brief(repr(name)) for name in bare.head(_SHOWN))
         repairs.note("a stay without measurement, answered with the prior", len(bare), names)
         _warn(repairs)
         return cleaned.ids, probabilities

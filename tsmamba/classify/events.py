@@ -12,10 +12,25 @@ import polars as pl
 from tsmamba.data.frame import column_names, to_polars
 from tsmamba.errors import FrameError
 
-__all__ = ["EventColumns", "Events", "Repairs", "hours_of", "read_events", "sample"]
+__all__ = [
+    "LARGEST",
+    "MICROSECONDS",
+    "EventColumns",
+    "Events",
+    "Repairs",
+    "brief",
+    "read_events",
+    "read_time",
+    "sample",
+]
 
-_HOUR = 3_600_000_000_000
+# Of an hour. Times between stamps are rounded to them, so that no shift of a stay changes anything.
+MICROSECONDS = 3_600_000_000
+# Networks compute in single precision, where more than this is infinite.
+LARGEST = float(np.finfo(np.float32).max)
 _SHOWN = 3
+_MOST_KINDS = 8
+_MOST_LETTERS = 40
 
 
 @dataclass(frozen=True)
@@ -29,12 +44,15 @@ class EventColumns:
     code_col, value_col : str
         Columns of what was measured and of its value. A frame without the first is wide: every
         other column is a code, and what is missing was not measured.
+    label_col : str, optional
+        Column of labels; where it stands in a wide frame it is no code, which would tell the class.
     """
 
     id_col: str
     time_col: str
     code_col: str
     value_col: str
+    label_col: str | None = None
 
 
 @dataclass
@@ -51,10 +69,15 @@ class Repairs:
             self.examples.setdefault(what, example)
 
     def lines(self) -> Iterator[str]:
-        """Yield a sentence for each thing that was wrong."""
-        for what, count in self.counts.items():
+        """Yield a sentence for each thing that was wrong, most rows first, and one for the rest."""
+        kinds = sorted(self.counts, key=lambda what: -self.counts[what])
+        for what in kinds[:_MOST_KINDS]:
             example = self.examples[what]
-            yield f"{count:,} × {what}" + (f" ({example})" if example else "")
+            yield f"{self.counts[what]:,} × {what}" + (f" ({example})" if example else "")
+        rest = kinds[_MOST_KINDS:]
+        if rest:
+            rows = sum(self.counts[what] for what in rest)
+            yield f"{rows:,} × {len(rest)} other things"
 
 
 @dataclass(frozen=True)
@@ -79,7 +102,7 @@ class Events:
 
     def only(self, keep: np.ndarray) -> "Events":
         """Return the stays that `keep`, bool of shape (n,), says, numbered anew."""
-        number = pl.Series(np.cumsum(keep) - 1, dtype=pl.UInt32)
+        number = pl.Series(np.cumsum(keep) - keep, dtype=pl.UInt32)
         here = pl.Series(keep).gather(self.rows["stay"])
         rows = self.rows.filter(here)
         rows = rows.with_columns(number.gather(rows["stay"]).alias("stay"))
@@ -125,6 +148,8 @@ def read_events(df: Any, columns: EventColumns, repairs: Repairs) -> Events:
     frame = to_polars(df)
     if frame.is_empty():
         raise FrameError("the frame has no rows; pass at least one event")
+    if frame[columns.id_col].dtype.is_float():
+        frame = frame.with_columns(pl.col(columns.id_col).fill_nan(None))
     nobody = frame[columns.id_col].is_null()
     repairs.note(f"nothing in {columns.id_col!r}", int(nobody.sum()))
     frame = frame.filter(~nobody)
@@ -135,12 +160,12 @@ def read_events(df: Any, columns: EventColumns, repairs: Repairs) -> Events:
     place = given.join(number, on="id", how="left", maintain_order="left").select(
         "stay", _times(times).alias("time")
     )
-    read = _long if columns.code_col in present else _wide
-    from_zero = times.dtype.is_numeric() or isinstance(times.dtype, pl.Duration)
-    return Events(ids, read(frame, place, columns, repairs), from_zero)
+    long = columns.code_col in present and columns.code_col != columns.id_col
+    rows = (_long if long else _wide)(frame, place, columns, repairs)
+    return Events(ids, rows, from_zero=not _is_stamp(times))
 
 
-def hours_of(time: float | timedelta | datetime | date) -> tuple[float, bool]:
+def read_time(time: float | timedelta | datetime | date | None) -> tuple[float, bool]:
     """Return one time as `read_events` reads a column of them.
 
     Parameters
@@ -162,30 +187,39 @@ def hours_of(time: float | timedelta | datetime | date) -> tuple[float, bool]:
 
     Examples
     --------
-    >>> hours_of(timedelta(minutes=30))
+    >>> read_time(timedelta(minutes=30))
     (0.5, True)
     """
     column = pl.Series("time", [time], strict=False)
     hours = _times(column)[0]
     if hours is None or not math.isfinite(hours):
         raise FrameError(f"{time!r} is not a time; pass a stamp, a duration or a finite number")
-    return hours, column.dtype.is_numeric() or isinstance(column.dtype, pl.Duration)
+    return hours, not _is_stamp(column)
 
 
 def sample(rows: pl.DataFrame) -> str:
     """Name some codes and values, so that the reader knows where to look."""
     shown = rows.select("code", "value").head(_SHOWN).rows()
-    return ", ".join(f"{code} {value}" for code, value in shown)
+    return ", ".join(brief(f"{code} {value}") for code, value in shown)
+
+
+def brief(text: str) -> str:
+    """Cut a text that would fill the screen."""
+    return text if len(text) <= _MOST_LETTERS else text[:_MOST_LETTERS] + "..."
+
+
+def _is_stamp(column: pl.Series) -> bool:
+    return column.dtype.is_temporal() and not isinstance(column.dtype, pl.Duration)
 
 
 def _times(column: pl.Series) -> pl.Series:
     """Return times as numbers: hours of stamps and durations, numbers as they are."""
     dtype = column.dtype
-    if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
-        return column.cast(pl.Datetime("ns")).dt.epoch("ns").cast(pl.Float64) / _HOUR
+    if isinstance(dtype, pl.Datetime | pl.Date):
+        return column.cast(pl.Datetime("us")).dt.epoch("us") / MICROSECONDS
     if isinstance(dtype, pl.Duration):
-        return column.dt.total_nanoseconds().cast(pl.Float64) / _HOUR
-    if dtype.is_numeric():
+        return column.dt.total_microseconds() / MICROSECONDS
+    if dtype.is_numeric() or dtype == pl.Null:
         return column.cast(pl.Float64).fill_nan(None)
     raise FrameError(
         f"column {column.name!r} is of type {dtype}; pass stamps, durations or numbers, e.g. "
@@ -215,7 +249,8 @@ def _wide(
     frame: pl.DataFrame, place: pl.DataFrame, columns: EventColumns, repairs: Repairs
 ) -> pl.DataFrame:
     """Read a column for each code; what is missing was not measured."""
-    codes = [name for name in frame.columns if name not in (columns.id_col, columns.time_col)]
+    others = columns.id_col, columns.time_col, columns.label_col
+    codes = [name for name in frame.columns if name not in others]
     parts = [place.clear().with_columns(pl.lit("").alias("code"), pl.lit(0.0).alias("value"))]
     for name in codes:
         values = frame[name]
@@ -241,6 +276,6 @@ def _numbers(rows: pl.DataFrame, name: str, repairs: Repairs) -> pl.DataFrame:
     elif not (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)):
         raise FrameError(f"column {name!r} is of type {dtype}; pass numbers")
     rows = rows.with_columns(pl.col("value").cast(pl.Float64).fill_nan(None))
-    infinite = rows["value"].is_infinite().fill_null(value=False)
+    infinite = (rows["value"].abs() > LARGEST).fill_null(value=False)
     repairs.note("an infinite value", int(infinite.sum()), sample(rows.filter(infinite)))
     return rows.filter(~infinite)

@@ -33,7 +33,8 @@ def read_labels(labels: Any, ids: pl.Series, id_col: str, label_col: str) -> pl.
     Raises
     ------
     FrameError
-        If a column is missing, a stay has no label or two that differ.
+        If a column is missing, labels are of a type that is no class, or a stay has no label or two
+        that differ.
 
     Examples
     --------
@@ -48,7 +49,7 @@ def read_labels(labels: Any, ids: pl.Series, id_col: str, label_col: str) -> pl.
                 f"labels have no column {name!r}, but {', '.join(map(repr, present))}; rename one, "
                 "or name it: id_col=, label_col="
             )
-    frame = to_polars(labels, [id_col, label_col]).unique(maintain_order=True)
+    frame = _plain(to_polars(labels, [id_col, label_col]), label_col).unique(maintain_order=True)
     twice = frame.filter(pl.col(id_col).is_duplicated())
     if len(twice):
         raise FrameError(
@@ -99,12 +100,12 @@ def as_classes(labels: pl.Series, least: int) -> tuple[np.ndarray, np.ndarray]:
     """
     classes, numbers, counts = np.unique(labels.to_numpy(), return_inverse=True, return_counts=True)
     if len(classes) < 2:
-        raise FrameError(f"all labels are {classes[0]!r}; a classifier needs two classes")
+        raise FrameError(f"all labels are {classes.tolist()[0]!r}; a classifier needs two classes")
     rare = int(counts.argmin())
     if counts[rare] < least:
         raise FrameError(
-            f"class {classes[rare]!r} has {counts[rare]} stays with measurements; every class "
-            f"needs {least}"
+            f"class {classes.tolist()[rare]!r} has {counts[rare]} stays with measurements; every "
+            f"class needs {least}"
         )
     return classes, numbers
 
@@ -132,7 +133,20 @@ def known_classes(labels: pl.Series, classes: np.ndarray) -> np.ndarray:
     given = labels.to_numpy()
     strange = ~np.isin(given, classes)
     if strange.any():
-        raise FrameError(
-            f"label {given[strange][0]!r} is not one of the fit: {', '.join(map(repr, classes))}"
-        )
+        accepted = ", ".join(map(repr, classes.tolist()))
+        raise FrameError(f"label {given[strange].tolist()[0]!r} is not one of the fit: {accepted}")
     return np.searchsorted(classes, given)
+
+
+def _plain(frame: pl.DataFrame, label_col: str) -> pl.DataFrame:
+    """Return labels as numbers, text or booleans, null where there is none."""
+    dtype = frame[label_col].dtype
+    if isinstance(dtype, pl.Categorical | pl.Enum):
+        return frame.with_columns(pl.col(label_col).cast(pl.String))
+    if dtype.is_float():
+        return frame.with_columns(pl.col(label_col).fill_nan(None))
+    if not (dtype.is_integer() or dtype in (pl.String, pl.Boolean, pl.Null)):
+        raise FrameError(
+            f"column {label_col!r} of the labels is of type {dtype}; pass numbers, text or booleans"
+        )
+    return frame

@@ -22,17 +22,17 @@ class Range(NamedTuple):
 
 _PRESSURE = Range(10, 300, "mmHg")
 _ENZYME = Range(1, 50_000, "IU/L")
-_PERCENT = Range(0, 100, "%", ((100.0, 0.0, "a share"),))
+_SATURATION = Range(10, 100, "%", ((100.0, 0.0, "a share"),))
 _FAHRENHEIT = (5 / 9, -160 / 9, "degrees Fahrenheit")
 
 # By names in lower case without anything but letters and digits.
 RANGES: dict[str, Range] = {
     "age": Range(0, 120, "years"),
-    "gender": Range(0, 1, "0 or 1"),
-    "sex": Range(0, 1, "0 or 1"),
+    "gender": Range(0, 1, ""),
+    "sex": Range(0, 1, ""),
     "height": Range(40, 250, "cm", ((100.0, 0.0, "m"), (2.54, 0.0, "inches"))),
     "weight": Range(0.3, 400, "kg"),
-    "icutype": Range(1, 4, "1 to 4"),
+    "icutype": Range(1, 4, ""),
     "albumin": Range(0.5, 10, "g/dL", ((0.1, 0.0, "g/L"),)),
     "alp": _ENZYME,
     "alt": _ENZYME,
@@ -61,7 +61,7 @@ RANGES: dict[str, Range] = {
     "ph": Range(6.5, 8.0, "", ((0.1, 0.0, "tenths"), (0.01, 0.0, "hundredths"))),
     "platelets": Range(1, 3_000, "1000/uL"),
     "resprate": Range(1, 120, "1/min"),
-    "sao2": _PERCENT,
+    "sao2": _SATURATION,
     "sysabp": _PRESSURE,
     "temp": Range(25, 45, "degrees Celsius", (_FAHRENHEIT,)),
     "troponini": Range(0, 1_000, "ug/L"),

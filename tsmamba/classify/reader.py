@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from tsmamba.classify.cleaning import Rules
-from tsmamba.classify.events import Events, Repairs
+from tsmamba.classify.events import Events, Repairs, brief
 from tsmamba.classify.fitting import Stays
 from tsmamba.classify.summaries import summarise
 from tsmamba.classify.tokens import tokenise
@@ -38,7 +38,9 @@ class Reader:
     width: float
 
     @classmethod
-    def learn(cls, events: Events, n_bins: int, max_codes: int) -> "Reader":
+    def learn(
+        cls, events: Events, n_bins: int, max_codes: int, repairs: Repairs
+    ) -> tuple["Reader", Events]:
         """Learn from training stays, as they were read.
 
         Parameters
@@ -49,11 +51,15 @@ class Reader:
             Bins of a usual stay.
         max_codes : int
             Codes to keep.
+        repairs : Repairs
+            What was wrong is counted there.
 
         Returns
         -------
         Reader
             For these and for other stays.
+        Events
+            These, cleaned.
 
         Raises
         ------
@@ -61,23 +67,20 @@ class Reader:
             If nothing is measured more than once.
         """
         rules = Rules.learn(events)
-        vocabulary = Vocabulary.learn(rules.clean(events, Repairs()), max_codes)
+        cleaned = rules.clean(events, repairs)
+        vocabulary = Vocabulary.learn(cleaned, max_codes)
         if not vocabulary.codes:
+            told = "".join(f"; {line}" for line in repairs.lines())
             raise FrameError(
                 "no code is measured after the start of a stay; check the columns of times and "
-                "codes, or use a classifier of tables for what is known at the start"
+                f"codes, or use a classifier of tables for what is known at the start{told}"
             )
-        return cls(rules, vocabulary, rules.span / n_bins)
+        reader = cls(rules, vocabulary, rules.span / n_bins)
+        return reader, reader._known(cleaned, repairs)
 
     def clean(self, events: Events, repairs: Repairs) -> Events:
         """Clean events; those of codes that are not known are counted and left out."""
-        cleaned = self.rules.clean(events, repairs)
-        codes = [*self.vocabulary.codes, *self.vocabulary.statics]
-        known = pl.col("code").is_in(codes)
-        strange = cleaned.rows.filter(~known)
-        names = strange["code"].unique(maintain_order=True).head(_SHOWN)
-        repairs.note("a code that the model does not know", len(strange), ", ".join(names))
-        return Events(cleaned.ids, cleaned.rows.filter(known), from_zero=True)
+        return self._known(self.rules.clean(events, repairs), repairs)
 
     def measured(self, events: Events) -> np.ndarray:
         """Tell which stays of cleaned events hold a measurement, shape (n,)."""
@@ -106,3 +109,12 @@ class Reader:
         """Undo `to_dict`."""
         rules = Rules.from_dict(state["rules"])
         return cls(rules, Vocabulary.from_dict(state["vocabulary"]), state["width"])
+
+    def _known(self, cleaned: Events, repairs: Repairs) -> Events:
+        codes = [*self.vocabulary.codes, *self.vocabulary.statics]
+        known = pl.col("code").is_in(codes)
+        strange = cleaned.rows.filter(~known)
+        names = strange["code"].unique(maintain_order=True).head(_SHOWN)
+        shown = ", ".join(map(brief, names))
+        repairs.note("a code that the model does not know", len(strange), shown)
+        return Events(cleaned.ids, cleaned.rows.filter(known), from_zero=True)

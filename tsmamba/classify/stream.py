@@ -1,5 +1,6 @@
 """The risk after every event: the causal networks of a classifier, one event at a time."""
 
+import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tsmamba.classify.events import hours_of
+from tsmamba.classify.events import LARGEST, MICROSECONDS, read_time
 from tsmamba.classify.fitting import Ensemble
 from tsmamba.classify.network import RecordNetwork
 from tsmamba.classify.reader import Reader
@@ -31,7 +32,8 @@ class Risk(NamedTuple):
         Of each class.
     status : str
         "ok"; "prior" while nothing was measured; or why the event changed nothing: "late" (before
-        the bin of the event before), "repeated", "out of range", "unknown code".
+        the bin of the event before; what is known at the start, after it), "repeated", "out of
+        range" (the value, or the time before the start), "unknown code".
     """
 
     probabilities: np.ndarray
@@ -49,7 +51,7 @@ class _Pool:
 
 @dataclass
 class _Stay:
-    """All that is kept of a stay; its size does not grow with the events."""
+    """All that is kept of a stay; of past events, those of the open bin only."""
 
     carried: np.ndarray  # (V,)
     last: np.ndarray  # (V,), bin of the last measurement
@@ -67,9 +69,10 @@ class _Stay:
 class RiskStream:
     """Tells the probabilities of a stay after each of its events.
 
-    Made by `MambaClassifier.stream`. It keeps of each stay one state of fixed size, so an event
-    costs the same at the end of a long stay as at its start, and says what `predict_proba` says of
-    the events so far. Events of a stay must come in the order of time, those of one bin in any.
+    Made by `MambaClassifier.stream`. It keeps of each stay one state of fixed size and the events
+    of the bin of time that is open, so an event costs the same at the end of a long stay as at its
+    start, and says what `predict_proba` says of the events so far. Events of a stay must come in
+    the order of time, those of one bin in any; where times are stamps, the first starts the stay.
 
     Parameters
     ----------
@@ -107,7 +110,7 @@ class RiskStream:
     def observe(
         self,
         subject_id: Any,
-        time: float | timedelta | datetime | date,
+        time: float | timedelta | datetime | date | None,
         code: str,
         numeric_value: float | None = None,
     ) -> Risk:
@@ -119,6 +122,7 @@ class RiskStream:
             The stay.
         time : float, timedelta, datetime or date
             As in the column of times of the fit: a stamp, or the time since the start of the stay.
+            None for codes that came without a time there.
         code : str
             What was measured or happened.
         numeric_value : float, optional
@@ -132,14 +136,17 @@ class RiskStream:
         Raises
         ------
         FrameError
-            If the value or the time is not a finite number.
+            If the value or the time is not a finite number; nothing is changed then.
         """
+        value = self._value(code, numeric_value)
+        at_start = time is None and code in self._reader.rules.untimed
+        clock, from_zero = (0.0, True) if at_start else read_time(time)
         stay = self._stays.get(subject_id) or self._new_stay()
         self._stays[subject_id] = stay
         self._stays.move_to_end(subject_id)
         if len(self._stays) > self.max_stays:
             self._stays.popitem(last=False)
-        status = self._take(stay, time, code, numeric_value)
+        status = self._take(stay, clock, code, value, from_zero=from_zero)
         if status == "ok":
             stay.risk = self._risk(stay)
         if stay.risk is None:
@@ -155,30 +162,35 @@ class RiskStream:
             pools.append(_Pool(stack.init_state(1), torch.zeros(1, width), least))
         return _Stay(np.zeros(count, np.float32), np.full(count, -1), pools)
 
+    def _value(self, code: str, given: float | None) -> float:
+        """Return the value of an event as a number."""
+        if given is None and code in self._reader.rules.happenings:
+            return 1.0
+        try:
+            value = float(given)  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            value = math.nan
+        if not abs(value) <= LARGEST:
+            raise FrameError(f"{code!r} has the value {given!r}; pass a finite number")
+        return value
+
     def _take(
-        self,
-        stay: _Stay,
-        time: float | timedelta | datetime | date,
-        code: str,
-        given: float | None,
+        self, stay: _Stay, clock: float, code: str, given: float, *, from_zero: bool
     ) -> Status:
         """Take an event in, or say why not."""
         rules = self._reader.rules
-        if given is None and code in rules.happenings:
-            given = 1.0
-        if given is None or not np.isfinite(given):
-            raise FrameError(f"{code!r} has the value {given!r}; pass a finite number")
-        clock, from_zero = hours_of(time)
-        if stay.start is None:
-            stay.start = 0.0 if from_zero else clock
-        since = clock - stay.start
+        since = clock
+        if not from_zero:
+            stay.start = clock if stay.start is None else stay.start
+            since = round((clock - stay.start) * MICROSECONDS) / MICROSECONDS
         value = rules.mend(code, given)
         if value is None or not rules.is_possible(since):
             return "out of range"
         if code in self._reader.vocabulary.statics:
-            if since == 0.0:
-                stay.statics.setdefault(code, value)
-            return "ok"
+            late = since > 0 or stay.closed > 0
+            if not late:
+                stay.statics[code] = min(value, stay.statics.get(code, value))
+            return "late" if late else "ok"
         if code not in self._numbers:
             return "unknown code"
         place = int(bin_of(np.array(since), self._reader.width))

@@ -44,7 +44,8 @@ def summarise(events: Events, vocabulary: Vocabulary, span: float) -> pl.DataFra
         median=value.median(),
         count=pl.len().cast(pl.Float64),
         since=ago.last(),
-        slope=-pl.cov(ago, value) / ago.var(),
+        # Of measurements at one time, rounding would make a slope.
+        slope=pl.when(ago.max() > ago.min()).then(-pl.cov(ago, value) / ago.var()),
         change=value.last() - value.first(),
         **{
             f"{name}_{what}": getattr(
@@ -64,7 +65,7 @@ def summarise(events: Events, vocabulary: Vocabulary, span: float) -> pl.DataFra
         part = (
             events.rows.filter(pl.col("code") == code)
             .group_by("stay")
-            .agg(value.first().alias(code))
+            .agg(value.first().alias(f"{code} static"))
         )
         table = table.join(part, on="stay", how="left", maintain_order="left")
     return table.drop("stay").cast(pl.Float64).fill_nan(None)

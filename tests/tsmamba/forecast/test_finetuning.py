@@ -62,9 +62,9 @@ def fitted(once):
 def last_weights(monkeypatch):
     """Let training keep its last weights, whether they are better or not."""
 
-    def train_to_the_end(network, settings, batch_loss, validation_error, on_step):
+    def train_to_the_end(network, settings, batch_loss, validation_error, *rest):
         falling = count(0, -1)
-        return train(network, settings, batch_loss, lambda _: float(next(falling)), on_step)
+        return train(network, settings, batch_loss, lambda _: float(next(falling)), *rest)
 
     monkeypatch.setattr(correction, "train", train_to_the_end)
 

@@ -1,0 +1,129 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tsmamba import Training
+from tsmamba.classify import fitting
+from tsmamba.classify.fitting import Ensemble, Member, fit_ensemble, network_logits
+from tsmamba.classify.network import RecordConfig, RecordNetwork
+
+KNOBS = Training(max_steps=3, batch_size=16, eval_every=3)
+
+
+@pytest.fixture(scope="module")
+def stays(reader, cleaned):
+    return reader.stays(cleaned, summaries=False)
+
+
+@pytest.fixture(scope="module")
+def config(reader):
+    width = reader.vocabulary.static_width
+    return RecordConfig(len(reader.vocabulary.codes), width, 1, d_model=8, d_state=4)
+
+
+def ensemble_of(stays, config, labels, folds=3, on_step=lambda step, loss: None):
+    torch.manual_seed(0)
+    return fit_ensemble(stays, labels, config, KNOBS, folds, on_step)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_logits_do_not_depend_on_how_stays_are_batched(stays, config, causal, monkeypatch):
+    network = RecordNetwork(replace(config, causal=causal)).eval()
+    which = np.array([5, 3, 9, 50, 4, 0, 3])
+    expected = network_logits(network, stays.tokens, which)
+    monkeypatch.setattr(fitting, "_BATCH", 2)
+    np.testing.assert_allclose(network_logits(network, stays.tokens, which), expected, atol=1e-6)
+    alone = [network_logits(network, stays.tokens, which[i : i + 1])[0] for i in range(len(which))]
+    np.testing.assert_allclose(alone, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_every_stay_is_held_out_once(stays, config, n_classes):
+    labels = np.arange(60) % n_classes
+    config = replace(config, n_outputs=1 if n_classes == 2 else n_classes)
+    ensemble, held_out = ensemble_of(stays, config, labels)
+    assert len(ensemble.members) == 3
+    np.testing.assert_allclose(held_out.sum(1), 1)
+    told = ensemble.probabilities(stays)
+    assert told.shape == held_out.shape == (60, n_classes)
+    each = [
+        ensemble.calibrated(member.log_odds(stays, np.arange(60))) for member in ensemble.members
+    ]
+    by = [np.isclose(probabilities, held_out).all(1) for probabilities in each]
+    assert np.sum(by, 0).min() >= 1
+    assert [count.sum() for count in by] == [20, 20, 20]
+
+
+def test_held_out_probabilities_are_right_on_average(stays, config):
+    labels = (np.arange(60) % 4 == 0).astype(int)
+    _, held_out = ensemble_of(stays, config, labels)
+    assert held_out[:, 1].mean() == pytest.approx(labels.mean(), abs=1e-3)
+
+
+def test_the_answer_of_members_is_the_mean_of_their_log_odds(stays, config):
+    ensemble, _ = ensemble_of(stays, config, np.arange(60) % 2)
+    which = np.arange(60)
+    mean = np.mean([network_logits(m.network, stays.tokens, which) for m in ensemble.members], 0)
+    expected = 1 / (1 + np.exp(-(ensemble.slope[0, 0] * mean[:, 0] + ensemble.offset[0])))
+    np.testing.assert_allclose(ensemble.probabilities(stays)[:, 1], expected, rtol=1e-6)
+
+
+def test_trees_count_as_much_as_networks(stays, config):
+    class Constant:
+        def log_odds(self, X):
+            return np.full((len(X), 1), 3.0)
+
+    which = np.array([4, 1])
+    network = RecordNetwork(config).eval()
+    both = replace(stays, summaries=np.zeros((60, 2)))
+    found = Member(network, Constant()).log_odds(both, which)
+    np.testing.assert_allclose(found, (network_logits(network, stays.tokens, which) + 3) / 2)
+
+
+def test_extreme_log_odds_are_probabilities():
+    ensemble = Ensemble((), np.eye(1), np.zeros(1))
+    np.testing.assert_array_equal(
+        ensemble.calibrated(np.array([[-1e4], [0.0], [1e4]])), [[1, 0], [0.5, 0.5], [0, 1]]
+    )
+
+
+def test_steps_of_all_members_are_told(stays, config):
+    told = []
+    ensemble_of(stays, config, np.arange(60) % 2, on_step=lambda step, loss: told.append(step))
+    assert told == list(range(1, 10))
+
+
+def test_seeds_repeat(stays, config):
+    labels = np.arange(60) % 2
+    (_, one), (_, two) = ensemble_of(stays, config, labels), ensemble_of(stays, config, labels)
+    np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize(("n", "size", "batches"), [(10, 4, [4, 4]), (10, 5, [5, 5]), (3, 8, [3])])
+def test_every_stay_is_drawn_once_before_any_comes_again(n, size, batches):
+    drawn = fitting._drawn(torch.arange(n) + 100, size)
+    for _ in range(3):
+        seen = [next(drawn) for _ in batches]
+        assert [len(part) for part in seen] == batches
+        together = torch.cat(seen)
+        assert len(together.unique()) == len(together)
+        assert set(together.tolist()) <= set(range(100, 100 + n))
+
+
+def test_a_causal_network_is_taught_after_every_token():
+    logits, mask = torch.randn(2, 3, 1), torch.tensor([[True, True, False], [True, True, True]])
+    target = torch.tensor([1, 0])
+    sign = torch.tensor([1.0, -1.0])[:, None, None]
+    losses = torch.nn.functional.softplus(-sign * logits)[..., 0]
+    found = fitting._class_loss(logits, target, mask)
+    torch.testing.assert_close(found, losses[mask].mean())
+    last = fitting._class_loss(logits[:, 0], target, mask)
+    torch.testing.assert_close(last, losses[:, 0].mean())
+
+
+def test_the_loss_of_three_classes_is_the_likelihood():
+    logits, target = torch.randn(4, 3), torch.tensor([0, 2, 1, 2])
+    found = fitting._class_loss(logits, target, torch.ones(4, 5, dtype=torch.bool))
+    torch.testing.assert_close(found, -logits.log_softmax(1)[torch.arange(4), target].mean())
