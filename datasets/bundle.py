@@ -19,6 +19,7 @@ from tsmamba_datasets._catalog import package_file
 from tsmamba_datasets._fetch import FOLDER_VARIABLE
 
 _STAYS_EACH = 20
+_SHARE = 0.1
 _SEED = 2012
 
 
@@ -38,14 +39,28 @@ def nab() -> pl.DataFrame:
 def physionet() -> tuple[pl.DataFrame, pl.DataFrame]:
     """As many stays with as without death, drawn among those that have measurements."""
     events, outcomes = fetch_physionet2012("a")
-    outcomes = outcomes.join(events.filter(pl.col("minute") > 0), on="subject_id", how="semi")
+    measured = outcomes.join(events.filter(pl.col("minute") > 0), on="subject_id", how="semi")
+    drawn = _drawn(measured, {False: _STAYS_EACH, True: _STAYS_EACH})
+    return events.filter(drawn), outcomes.filter(drawn).sort("subject_id")
+
+
+def icu() -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Draw a tenth of all stays that ended in death, and a tenth of the others, empty ones too."""
+    events, outcomes = fetch_physionet2012("a")
+    counts = outcomes.group_by("died").len().rows()
+    drawn = _drawn(outcomes, {died: round(_SHARE * count) for died, count in counts})
+    labels = outcomes.select("subject_id", "died", "saps_i", "sofa")
+    return events.filter(drawn), labels.filter(drawn).sort("subject_id")
+
+
+def _drawn(outcomes: pl.DataFrame, sizes: dict[bool, int]) -> pl.Expr:
+    """Draw so many stays of each outcome, those without death first; the seed is fixed."""
     rng = np.random.default_rng(_SEED)
     ids: list[int] = []
     for died in (False, True):
         pool = outcomes.filter(pl.col("died") == died)["subject_id"].sort().to_numpy()
-        ids += rng.choice(pool, size=_STAYS_EACH, replace=False).tolist()
-    drawn = pl.col("subject_id").is_in(ids)
-    return events.filter(drawn), outcomes.filter(drawn).sort("subject_id")
+        ids += rng.choice(pool, size=sizes[died], replace=False).tolist()
+    return pl.col("subject_id").is_in(ids)
 
 
 def write(frame: pl.DataFrame, name: str, folder: Path) -> None:
@@ -62,7 +77,7 @@ def write(frame: pl.DataFrame, name: str, folder: Path) -> None:
 
 
 def main() -> None:
-    """Read the command line and write the four files."""
+    """Read the command line and write the files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="folder of the source files")
     parser.add_argument(
@@ -72,10 +87,13 @@ def main() -> None:
     os.environ[FOLDER_VARIABLE] = str(arguments.folder)
     arguments.out.mkdir(parents=True, exist_ok=True)
     events, outcomes = physionet()
+    icu_events, icu_labels = icu()
     write(pjm(), "pjm_pjme", arguments.out)
     write(nab(), "nab", arguments.out)
     write(events, "physionet_events", arguments.out)
     write(outcomes, "physionet_outcomes", arguments.out)
+    write(icu_events, "icu_events", arguments.out)
+    write(icu_labels, "icu_labels", arguments.out)
 
 
 if __name__ == "__main__":

@@ -53,8 +53,9 @@ class _Read(NamedTuple):
 def _read(frames: Frames, reader: Reader | None) -> tuple[_Read, Reader]:
     given = read_events(frames.events, _COLUMNS, Repairs())
     if reader is None:
-        reader = Reader.learn(given, n_bins=24, max_codes=128)
-    events: Events = reader.clean(given, Repairs())
+        reader, events = Reader.learn(given, Repairs(), n_bins=24, max_codes=128)
+    else:
+        events = reader.clean(given, Repairs())
     there = reader.measured(events)
     labels = read_labels(frames.labels, given.ids, "subject_id", "label").to_numpy()
     stays = reader.stays(events.only(there), summaries=True)

@@ -7,6 +7,7 @@ wide ones ``ds`` and one column a signal.
 """
 
 from tsmamba_datasets._bundled import (
+    load_icu_stays,
     load_nab,
     load_physionet_stays,
     load_pjm_load,
@@ -74,6 +75,7 @@ __all__ = [
     "fetch_trail_counter",
     "fetch_ucr_anomaly",
     "fetch_vic_electricity",
+    "load_icu_stays",
     "load_nab",
     "load_physionet_stays",
     "load_pjm_load",

@@ -4,12 +4,14 @@ from datetime import datetime, timedelta
 import polars as pl
 import pytest
 
-from tsmamba_datasets import load_nab, load_physionet_stays, load_pjm_load
+from tsmamba_datasets import load_icu_stays, load_nab, load_physionet_stays, load_pjm_load
 from tsmamba_datasets._catalog import CATALOG, package_file
 from tsmamba_datasets.errors import DatasetError
 
 LONG = {"unique_id": pl.String, "ds": pl.Datetime("us"), "y": pl.Float64}
 PARQUETS = {
+    "icu_events.parquet": "physionet2012",
+    "icu_labels.parquet": "physionet2012",
     "nab.parquet": "nab",
     "physionet_events.parquet": "physionet2012",
     "physionet_outcomes.parquet": "physionet2012",
@@ -120,3 +122,23 @@ def test_physionet_stays_are_balanced_and_events_sorted() -> None:
     assert (events["numeric_value"] == -1).sum() == 0
     measured = events.filter(pl.col("minute") > 0)["subject_id"].n_unique()
     assert measured == 40
+
+
+def test_icu_stays_keep_the_share_of_deaths_and_events_are_sorted() -> None:
+    events, labels = load_icu_stays()
+    assert dict(events.schema) == {
+        "subject_id": pl.Int64,
+        "time": pl.Float64,
+        "code": pl.String,
+        "numeric_value": pl.Float64,
+    }
+    assert labels.columns == ["subject_id", "label", "saps_i", "sofa"]
+    assert labels.height == labels["subject_id"].n_unique() == 400
+    assert labels["label"].value_counts().sort("label").rows() == [(0, 345), (1, 55)]
+    assert set(events["subject_id"]) == set(labels["subject_id"])
+    assert events.height == 179_133
+    assert events.equals(events.sort("subject_id", "time", maintain_order=True))
+    assert events["time"].min() == 0.0
+    assert events["time"].max() == 48.0
+    assert events.null_count().sum_horizontal().item() == 0
+    assert events["code"].n_unique() == 41

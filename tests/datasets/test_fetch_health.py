@@ -41,6 +41,19 @@ def test_physionet_equals_what_is_shipped() -> None:
 
 
 @pytest.mark.data
+def test_shipped_icu_stays_are_whole_stays_of_set_a() -> None:
+    events, outcomes = datasets.fetch_physionet2012("a")
+    some_events, some_labels = datasets.load_icu_stays()
+    some = pl.col("subject_id").is_in(some_labels["subject_id"].to_list())
+    hours = (pl.col("minute") / 60.0).alias("time")
+    assert some_events.equals(
+        events.filter(some).select("subject_id", hours, "code", "numeric_value")
+    )
+    outcomes = outcomes.filter(some).with_columns(pl.col("died").cast(pl.Int64).alias("label"))
+    assert some_labels.equals(outcomes.select("subject_id", "label", "saps_i", "sofa"))
+
+
+@pytest.mark.data
 @pytest.mark.parametrize(
     ("task", "cohort", "rows", "stays"),
     [

@@ -82,6 +82,8 @@ def grow(X: np.ndarray, y: np.ndarray, n_classes: int, *, seed: int) -> Trees:
     Trees
         The model.
     """
+    # scikit-learn refuses a column without any value; a constant one is never split.
+    X = np.where(np.isnan(X).all(0), 0.0, X)
     booster = HistGradientBoostingClassifier(
         learning_rate=0.03,
         max_iter=300,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from tsmamba.classify.events import MICROSECONDS, Events, Repairs, sample
@@ -109,6 +110,16 @@ class Rules:
         repairs.note("the same event twice", len(rows) - len(once))
         mended = self._mended(once, repairs)
         return Events(events.ids, mended.sort("stay", "time", "code", "value"), from_zero=True)
+
+    def starts(self, events: Events) -> pl.Series:
+        """Return the start of each stay, from where `clean` counts, on the clock of its times."""
+        if events.from_zero:
+            return pl.Series("time", np.zeros(len(events.ids)))
+        counts = pl.col("value").is_not_null() | pl.col("code").is_in(list(self.happenings))
+        counts &= ~pl.col("code").is_in(list(self.identifiers))
+        first = events.rows.filter(counts).group_by("stay").agg(pl.col("time").min())
+        stays = pl.DataFrame({"stay": np.arange(len(events.ids), dtype=np.uint32)})
+        return stays.join(first, on="stay", how="left", maintain_order="left")["time"]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tsmamba.callbacks import observed
 from tsmamba.classify.events import EventColumns, Repairs, brief, read_events
+from tsmamba.classify.explanation import class_number, explain_frame
 from tsmamba.classify.fitting import fit_ensemble
 from tsmamba.classify.labels import as_classes, known_classes, read_labels
 from tsmamba.classify.network import RecordConfig
@@ -296,6 +297,47 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
         found = read_labels(labels, given.ids, self.id_col, self.label_col)
         _, probabilities = self._answers(events)
         return measured(metric, known_classes(found, self.classes_), probabilities)
+
+    def explain(self, events: Any, *, label: Any = None) -> Any:
+        """Tell how much each measurement adds to the answer of its stay.
+
+        Parts are logarithms of odds, beside the same stay with usual values: those of a stay add up
+        to the log odds of `predict_proba`, less those of the same events with each value at its
+        mean in training. Networks are explained by integrated gradients, trees by Shapley values.
+        A part says what the model makes of a value, not that it is a cause.
+
+        Parameters
+        ----------
+        events : DataFrame
+            As in `fit`.
+        label : object, optional
+            The class whose odds are explained; the second of two by default. Of more than two it
+            must be given, and its odds are those against the geometric mean of the others.
+
+        Returns
+        -------
+        DataFrame
+            Of the same library, a row for each code and bin of time with a measurement: the id, the
+            start of the bin (null for what trees read off the whole stay), code, mean of the
+            values, ``contribution``. Stays in their order, in each the largest part first.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit` or `load`.
+        FrameError
+            If the frame cannot be used.
+        ParameterError
+            If `label` is not one of `classes_`.
+        """
+        check_is_fitted(self)
+        number = class_number(label, self.classes_)
+        repairs = Repairs()
+        explained = explain_frame(
+            events, self._columns(), self._reader, self._ensemble, number, repairs
+        )
+        _warn(repairs)
+        return explained
 
     def stream(self) -> RiskStream:
         """Return a stream that tells the probabilities after every event.

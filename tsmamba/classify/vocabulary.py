@@ -52,6 +52,11 @@ class Scale:
         sd = float(scaled.std())
         return cls(float(low), float(high), log, float(scaled.mean()), sd if sd > 0 else 1.0)
 
+    @property
+    def usual(self) -> float:
+        """The value that becomes zero."""
+        return float(np.expm1(self.mean)) if self.log else self.mean
+
     def __call__(self, values: np.ndarray) -> np.ndarray:
         """Standardise values."""
         clipped = np.clip(values, self.low, self.high)

@@ -265,9 +265,9 @@ def _to_pandas(frame: pl.DataFrame) -> Any:
         if isinstance(series.dtype, pl.Datetime):
             if series.dtype.time_zone is not None:
                 zones[series.name] = series.dtype.time_zone
-            columns[series.name] = (
-                series.to_physical().to_numpy().view(f"datetime64[{series.dtype.time_unit}]")
-            )
+            # numpy's NaT is the least integer.
+            ticks = series.to_physical().fill_null(np.iinfo(np.int64).min).to_numpy()
+            columns[series.name] = ticks.view(f"datetime64[{series.dtype.time_unit}]")
         elif series.dtype.is_numeric() and not series.dtype.is_decimal():
             columns[series.name] = series.to_numpy()
         else:

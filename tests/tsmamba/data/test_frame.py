@@ -77,6 +77,15 @@ def test_pandas_needs_no_pyarrow(monkeypatch):
     pd.testing.assert_frame_equal(back, frame.reset_index(drop=True))
 
 
+def test_missing_stamps_become_nat():
+    stamps = pl.Series("ds", [dt.datetime(2030, 5, 1), None])
+    zoned = stamps.dt.replace_time_zone("Europe/Berlin").alias("zoned")
+    back = to_native(pl.DataFrame([stamps, zoned]), FrameKind("pandas"))
+    for name in ("ds", "zoned"):
+        assert back[name].isna().tolist() == [False, True]
+        assert back[name][0] == pd.Timestamp(dt.datetime(2030, 5, 1), tz=back[name].dt.tz)
+
+
 def test_a_kind_without_types_still_gives_pandas():
     frame = pl.DataFrame({"id": ["a"], "ds": [dt.datetime(2024, 1, 1)]})
     back = to_native(frame.cast({"id": pl.Categorical}), FrameKind("pandas"))
