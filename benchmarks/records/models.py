@@ -18,7 +18,7 @@ from benchmarks.records.sets import Problem
 from benchmarks.records.sets import Stays as Frames
 from tsmamba import MambaClassifier, Training
 from tsmamba.classify.boosting import grow
-from tsmamba.classify.events import EventColumns, Events, Repairs, read_events
+from tsmamba.classify.events import EventColumns, Repairs, read_events
 from tsmamba.classify.fitting import Stays
 from tsmamba.classify.labels import read_labels
 from tsmamba.classify.reader import Reader
@@ -53,7 +53,7 @@ class _Read(NamedTuple):
 def _read(frames: Frames, reader: Reader | None) -> tuple[_Read, Reader]:
     given = read_events(frames.events, _COLUMNS, Repairs())
     if reader is None:
-        reader, events = Reader.learn(given, Repairs(), n_bins=24, max_codes=128)
+        reader, events = Reader.learn(given, 24, 128, Repairs())
     else:
         events = reader.clean(given, Repairs())
     there = reader.measured(events)
