@@ -121,7 +121,13 @@ def _add_common(app: FastAPI, service: Service) -> None:
         """Tell whether the service answers."""
         if not service.ready:
             response.status_code = STATUS["not_ready"]
-        return Health(live=True, ready=service.ready, model=service.name, version=service.version)
+        return Health(
+            live=True,
+            ready=service.ready,
+            calibrated=service.calibration.check().ok,
+            model=service.name,
+            version=service.version,
+        )
 
     @app.get("/model")
     def model() -> Description:

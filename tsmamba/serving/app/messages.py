@@ -112,10 +112,11 @@ class ForecastReply(BaseModel):
 
 
 class Health(BaseModel):
-    """Whether the service answers, and with which model."""
+    """Whether the service answers, with which model, and whether its alerts are as rare as ever."""
 
     live: bool
     ready: bool
+    calibrated: bool
     model: str
     version: str
 

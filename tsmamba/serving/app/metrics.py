@@ -19,7 +19,7 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        self._registry = registry = CollectorRegistry()
+        self.registry = registry = CollectorRegistry()
         self.requests = Counter(
             "tsmamba_requests", "Requests answered.", ["route", "status"], registry=registry
         )
@@ -69,4 +69,4 @@ class Metrics:
 
     def page(self) -> bytes:
         """Return all of them in Prometheus' text format."""
-        return generate_latest(self._registry)
+        return generate_latest(self.registry)

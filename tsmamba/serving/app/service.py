@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Any, cast
 
 from tsmamba.errors import ParameterError, TsmambaError
+from tsmamba.health import CalibrationDrift, Health
 from tsmamba.logs.episodes import LogEpisode
 from tsmamba.logs.result import LogResult
 from tsmamba.serving.app.engine import Engine, StatefulEngine
@@ -49,6 +50,8 @@ class Service:
         self, source: ModelSource, *, max_series: int = 10_000, checkpoint: Path | None = None
     ) -> None:
         self.metrics = Metrics()
+        self.calibration = CalibrationDrift()
+        Health([self.calibration]).to_prometheus(self.metrics.registry)
         self.ready = False
         self._source = source
         self._max_series = max_series
@@ -86,6 +89,7 @@ class Service:
         """Score rows, see `RowEngine.score`."""
         with self._lock:
             results = cast(RowEngine, self._engine).score(rows)
+            self.calibration.observe([result.p_value for result in results])
             duplicates = sum(result.status == "duplicate" for result in results)
             alerts = sum(result.is_anomaly for result in results)
             self._count(len(rows) - duplicates, duplicates, alerts)
@@ -173,6 +177,7 @@ class Service:
                 before.close()
             self._open(engine, anew=True)
             self._engine, self.version, self._changed = engine, version, False
+            self.calibration.reset()
             self._tell_model()
 
     def _engine_of(self, version: str) -> Engine:

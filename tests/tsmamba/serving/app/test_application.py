@@ -97,12 +97,29 @@ def test_the_model_is_described(serve, request, fixture, kind, columns):
     assert columns.items() <= reply["columns"].items()
 
 
+def test_health_says_when_alerts_come_more_often_than_promised(shelf, serve, pumps, make_rows):
+    service = Service(shelf(pumps))
+    client = serve(service)
+    rows = make_rows("p", 600, seed=5)
+    client.post("/score", json={"rows": rows[:200]})
+    assert client.get("/health").json()["calibrated"]
+    assert b"tsmamba_health_ok 1.0" in client.get("/metrics").content
+    broken = [
+        row | {"values": dict.fromkeys(row["values"], 9.0 - i % 7)}
+        for i, row in enumerate(rows[200:])
+    ]
+    client.post("/score", json={"rows": broken})
+    assert not client.get("/health").json()["calibrated"]
+    assert b"tsmamba_health_ok 0.0" in client.get("/metrics").content
+
+
 def test_health_says_when_it_is_ready(shelf, serve, pumps):
     service = Service(shelf(pumps))
     client = serve(service)
     assert client.get("/health").json() == {
         "live": True,
         "ready": True,
+        "calibrated": True,
         "model": "shelf",
         "version": "1",
     }
