@@ -22,6 +22,10 @@ EXTRAS = {
     "pytorch-forecasting": ("pytorch_forecasting",),
     "tune": ("optuna",),
     "kafka": ("confluent_kafka",),
+    "mlflow": ("mlflow",),
+    "serve": ("fastapi", "prometheus_client", "uvicorn"),
+    "ray": ("ray",),
+    "gpu-metrics": ("nvidia_ml_py",),
 }
 
 # Of all that a processor can do, what decides the width of the kernels.
