@@ -38,7 +38,9 @@ def test_a_pyfunc_answers_as_the_model_does(models, saved, kind):
     sent = rows.to_pandas()
     expected = score_frame(model, sent)
     answer = served.predict(sent)
-    pd.testing.assert_frame_equal(answer.convert_dtypes(), expected.convert_dtypes())
+    # What is missing is None in an answer, which becomes null in JSON.
+    expected = expected.astype(object).where(expected.notna(), None)
+    pd.testing.assert_frame_equal(answer.astype(object), expected)
     assert type(served.get_raw_model()) is type(model)
 
 
