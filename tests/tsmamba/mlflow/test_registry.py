@@ -101,14 +101,27 @@ def tracking(tmp_path_factory):
         cwd=folder,
     ) as address:
         before = mlflow.get_tracking_uri()
-        mlflow.set_tracking_uri(address)
+        use(address)
         yield address
         mlflow.set_tracking_uri(before)
+
+
+@pytest.fixture(autouse=True)
+def _tracked(tracking):
+    """Track into the server, wherever the tests before did."""
+    use(tracking)
+
+
+def use(address):
+    """Make a server the current one, and an experiment of it: MLflow remembers the number."""
+    mlflow.set_tracking_uri(address)
+    mlflow.set_experiment("registry")
 
 
 @pytest.fixture(scope="session")
 def champion(tracking, models):
     """The address of a registered forecaster, by its alias."""
+    use(tracking)
     with mlflow.start_run():
         info = tsmamba.mlflow.log_model(
             models["forecaster"][0], name="model", registered_model_name="served"
