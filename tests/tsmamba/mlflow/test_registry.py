@@ -36,7 +36,10 @@ def environment(**more):
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
     }
-    return {**os.environ, **quiet, "PYTHONPATH": os.pathsep.join(folders), **more}
+    # MLflow starts uvicorn by its name, and the environment need not be activated.
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    found = {"PATH": programs, "PYTHONPATH": os.pathsep.join(folders)}
+    return {**os.environ, **quiet, **found, **more}
 
 
 @contextmanager
