@@ -56,7 +56,10 @@ class Cursor:
         self.first_line = b""
         self.first_line_is_whole = False
         self._read_to = offset
+        # A log may be copied and cut before its first block is read: until then it is known by
+        # what it showed when it was opened.
         self._head = head
+        self._start = file.start
         self._read_tail = tail
         self._last_bytes = b""
         self._number = number
@@ -101,7 +104,7 @@ class Cursor:
     @property
     def mark(self) -> Mark:
         """What the file must show to be the one that was read so far."""
-        return Mark(self.file.inode, self._head + self._read_tail)
+        return Mark(self.file.inode, (self._head or self._start) + self._read_tail)
 
     def block(self) -> bytes | None:
         """Read on: return nothing at the end, and None if the file was cut meanwhile."""
@@ -163,7 +166,7 @@ class Cursor:
             "stream": self.splitter.stream,
             "number": self._number,
             "offset": self._offset,
-            "head": [list(excerpt) for excerpt in self._head],
+            "head": [list(excerpt) for excerpt in self._head or self._start],
             "tail": [list(excerpt) for excerpt in self._given_tail],
             "size": self.file.size(),
             "time": self.file.time(),

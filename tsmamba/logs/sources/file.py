@@ -242,6 +242,7 @@ class FileSource(Buffered):
             splitter.pending,
             "the file was cut or written anew, and no copy of it lies beside it",
         )
+        cursor.file.see_start()
         self._enter(Cursor(cursor.file, self._name))
         return True
 

@@ -69,6 +69,12 @@ class LogFile:
     path : str
         A regular file. Whether it is compressed is seen from its first bytes.
 
+    Attributes
+    ----------
+    start : tuple of Excerpt
+        What it showed at its start when it was opened or last looked at; nothing if it was empty or
+        is compressed.
+
     Raises
     ------
     ParameterError
@@ -95,11 +101,18 @@ class LogFile:
         self._raw = os.fdopen(fd, "rb", buffering=0)
         packed = os.pread(fd, 2, 0) == b"\x1f\x8b"
         self._unpacked = gzip.GzipFile(fileobj=self._raw) if packed else None
+        self.start: tuple[Excerpt, ...] = ()
+        self.see_start()
 
     @property
     def packed(self) -> bool:
         """Whether it is compressed."""
         return self._unpacked is not None
+
+    def see_start(self) -> None:
+        """Look at the start; a compressed file is never cut, so there nothing needs to be known."""
+        first = b"" if self.packed else os.pread(self._raw.fileno(), HEAD, 0)
+        self.start = (Excerpt.of(0, first),) if first else ()
 
     def read(self, offset: int, length: int) -> bytes:
         """Return the bytes there, fewer at the end.

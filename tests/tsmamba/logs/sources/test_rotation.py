@@ -335,3 +335,33 @@ def test_a_blank_last_line_is_found_again(log, follow):
     later = follow(position)
     assert texts(drain(later)) == ["one"]
     assert later.losses() == []
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_log_that_is_cut_between_its_opening_and_its_first_block_loses_nothing(
+    log, follow, monkeypatch, killed
+):
+    log.write(3)
+    source = follow()
+    read = texts(drain(source))
+    log.copy()
+    log.write(3)
+    enter, saved = FileSource._enter, {}
+
+    def enter_and_rotate(self, cursor):
+        enter(self, cursor)
+        monkeypatch.undo()
+        saved.update(self.positions())
+        log.copy()
+        log.write(2)
+        if killed:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(FileSource, "_enter", enter_and_rotate)
+    if killed:
+        with pytest.raises(KeyboardInterrupt):
+            drain(source)
+        source = follow(saved)
+    read += texts(drain(source))
+    assert read == log.written
+    assert source.losses() == []
