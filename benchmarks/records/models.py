@@ -87,7 +87,7 @@ def _classifier(base: str | None = "boosting", *, causal: bool = False) -> Model
 
 def _boosting(problem: Problem, seed: int) -> Answer:
     def answer(known: _Read, new: _Read) -> np.ndarray:
-        trees = grow(_table(known), known.labels, 2, seed=seed)
+        trees = grow(_table(known), known.labels, seed=seed)
         probability: np.ndarray = expit(trees.log_odds(_table(new))[:, 0])
         return probability
 

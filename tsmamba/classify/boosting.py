@@ -26,7 +26,7 @@ class Trees:
     --------
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(200, 3))
-    >>> trees = grow(X, (X[:, 0] > 0).astype(int), 2, seed=0)
+    >>> trees = grow(X, (X[:, 0] > 0).astype(int), seed=0)
     >>> bool((trees.log_odds(X)[:, 0] > 0).mean() > 0.4)
     True
     """
@@ -63,7 +63,7 @@ class Trees:
         return sums
 
 
-def grow(X: np.ndarray, y: np.ndarray, n_classes: int, *, seed: int) -> Trees:
+def grow(X: np.ndarray, y: np.ndarray, *, seed: int) -> Trees:
     """Grow trees with the settings that did best on records of intensive care.
 
     Parameters
@@ -72,8 +72,6 @@ def grow(X: np.ndarray, y: np.ndarray, n_classes: int, *, seed: int) -> Trees:
         Summaries, NaN where missing.
     y : int ndarray of shape (n,)
         Classes from 0 on.
-    n_classes : int
-        How many there are; all must occur.
     seed : int
         Of the choice of features at each split.
 
@@ -94,10 +92,10 @@ def grow(X: np.ndarray, y: np.ndarray, n_classes: int, *, seed: int) -> Trees:
         early_stopping=False,
         random_state=seed,
     ).fit(X, y)
-    return _arrays(booster, n_classes)
+    return _arrays(booster)
 
 
-def _arrays(booster: Any, n_classes: int) -> Trees:
+def _arrays(booster: Any) -> Trees:
     grown = [tree.nodes for step in booster._predictors for tree in step]
     longest = max(len(nodes) for nodes in grown)
 

@@ -143,8 +143,7 @@ def fit_ensemble(
         network = _train_network(stays.tokens, labels, inside, outside, config, training, step)
         trees = None
         if stays.summaries is not None:
-            n_classes = int(labels.max()) + 1
-            trees = grow(stays.summaries[inside], labels[inside], n_classes, seed=number)
+            trees = grow(stays.summaries[inside], labels[inside], seed=number)
         members.append(Member(network, trees))
         out_of_fold[outside] = members[-1].log_odds(stays, outside)
     platt = LogisticRegression(C=1e3, max_iter=1000).fit(out_of_fold, labels)

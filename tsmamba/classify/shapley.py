@@ -48,7 +48,7 @@ def shapley_values(
     --------
     >>> from tsmamba.classify.boosting import grow
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
-    >>> trees = grow(X, (X[:, 0] > 0).astype(int), 2, seed=0)
+    >>> trees = grow(X, (X[:, 0] > 0).astype(int), seed=0)
     >>> shares = shapley_values(trees, X, np.zeros_like(X), [0, 1], 2, np.ones(1))
     >>> bool(abs(shares[:, 0]).mean() > 5 * abs(shares[:, 1]).mean())
     True

@@ -1,6 +1,5 @@
 """Which codes a model reads, and the scale of each."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -164,10 +163,6 @@ class Vocabulary:
             values[rows["stay"].to_numpy()] = rows["value"].to_numpy()
             parts.append(static.features(values))
         return np.concatenate(parts, 1)
-
-    def unknown(self, codes: Sequence[str]) -> list[str]:
-        """Return the codes that are not read, sorted."""
-        return sorted(set(codes) - self.codes.keys() - self.statics.keys())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""

@@ -34,7 +34,7 @@ def test_the_log_odds_are_those_of_scikit_learn(rng, n_classes):
 def grown():
     """Return features, classes and trees grown on them."""
     X, y = table(np.random.default_rng(0), n=120)
-    return X, y, grow(X, y, 2, seed=0)
+    return X, y, grow(X, y, seed=0)
 
 
 def test_trees_of_unequal_size_are_padded(grown):
@@ -47,14 +47,14 @@ def test_trees_tell_classes_apart_and_repeat(grown):
     X, y, trees = grown
     log_odds = trees.log_odds(X)
     assert ((log_odds[:, 0] > 0) == y).mean() > 0.8
-    again, other = (grow(X, y, 2, seed=seed).log_odds(X) for seed in (0, 1))
+    again, other = (grow(X, y, seed=seed).log_odds(X) for seed in (0, 1))
     np.testing.assert_array_equal(log_odds, again)
     assert not np.array_equal(log_odds, other)
 
 
 def test_trees_tell_three_classes_apart(rng):
     X, y = table(rng, n=120, n_classes=3)
-    assert (grow(X, y, 3, seed=0).log_odds(X).argmax(1) == y).mean() > 0.8
+    assert (grow(X, y, seed=0).log_odds(X).argmax(1) == y).mean() > 0.8
 
 
 def test_rows_are_answered_alone(grown):
@@ -67,4 +67,4 @@ def test_rows_are_answered_alone(grown):
 @pytest.mark.parametrize("n", [4, 9])
 def test_few_rows_are_enough(n):
     y = np.arange(n) % 2
-    assert np.isfinite(grow(y[:, None] + 0.0, y, 2, seed=0).log_odds(np.ones((1, 1)))).all()
+    assert np.isfinite(grow(y[:, None] + 0.0, y, seed=0).log_odds(np.ones((1, 1)))).all()

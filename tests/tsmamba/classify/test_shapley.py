@@ -40,7 +40,7 @@ def test_shares_are_the_shapley_values_of_groups(stays, rng, n_classes):
     given, usual = stays
     truth = np.nan_to_num(given[:, 0] * given[:, 2] + given[:, 3]) + rng.normal(size=300) / 3
     y = np.digitize(truth, np.quantile(truth, np.arange(1, n_classes) / n_classes))
-    trees = grow(given, y, n_classes, seed=0)
+    trees = grow(given, y, seed=0)
     weights = rng.normal(size=len(trees.start))
     shares = shapley_values(trees, given[:20], usual[:20], OWNERS, 3, weights)
     expected = by_definition(trees, given[:20], usual[:20], OWNERS, 3, weights)
@@ -50,7 +50,7 @@ def test_shares_are_the_shapley_values_of_groups(stays, rng, n_classes):
 
 def test_groups_without_a_feature_have_no_share(stays):
     given, usual = stays
-    trees = grow(given, (np.nan_to_num(given[:, 2]) > 0).astype(int), 2, seed=0)
+    trees = grow(given, (np.nan_to_num(given[:, 2]) > 0).astype(int), seed=0)
     shares = shapley_values(trees, given, usual, [4, 4, 2, 0, 0], 6, np.ones(1))
     assert not shares[:, [1, 3, 5]].any()
     assert shares[:, 2].any()
@@ -59,7 +59,7 @@ def test_groups_without_a_feature_have_no_share(stays):
 def test_a_summary_that_no_stay_has_is_no_obstacle_and_has_no_share(stays):
     given, usual = stays
     given[:, 2] = usual[:, 2] = np.nan
-    trees = grow(given, (np.nan_to_num(given[:, 0]) > 0).astype(int), 2, seed=0)
+    trees = grow(given, (np.nan_to_num(given[:, 0]) > 0).astype(int), seed=0)
     shares = shapley_values(trees, given, usual, OWNERS, 3, np.ones(1))
     assert not shares[:, 1].any()
     np.testing.assert_allclose(
