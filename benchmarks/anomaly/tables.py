@@ -10,7 +10,7 @@ from benchmarks.anomaly.published import Published, read_published, read_scorebo
 from benchmarks.anomaly.results import Cell, by_series, scored, sets_in
 from benchmarks.anomaly.scores import PROFILES, TRAINING_QUANTILE
 from benchmarks.forecast.results import Results, by_model, select, succeeded
-from benchmarks.forecast.tables import grid, provenance
+from benchmarks.forecast.tables import failures, grid, provenance
 
 NONE = "\N{EN DASH}"
 _COLUMNS = {
@@ -48,7 +48,7 @@ def tables(results: Results) -> str:
     sections = [f"{provenance(good)} {threshold}", _overview(lines), _differences(lines)]
     sections += [_tsb_ad(lines), _hits(lines), _scoreboard(good)]
     sections += [_metrics(source.name, lines) for source in sets_in(lines)]
-    sections += [_seconds(lines), _left_out(good), _failures(results)]
+    sections += [_seconds(lines), _left_out(good), failures(results, Cell.of)]
     return "\n\n".join(section for section in sections if section)
 
 
@@ -288,14 +288,6 @@ def _left_out(results: Results) -> str:
         for (model, source, reason), count in found.items()
     )
     return f"### Series left out\n\n{listed}"
-
-
-def _failures(results: Results) -> str:
-    failed = [line for line in results if "error" in line]
-    if not failed:
-        return ""
-    listed = "\n".join(f"- {Cell.of(line)}: {line['error']}" for line in failed)
-    return f"### Cells that failed\n\n{listed}"
 
 
 def _ours() -> list[str]:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.corrector.report import write_report
+from benchmarks.corrector.report import tables
 from benchmarks.corrector.run import Cell, cells, run
 from benchmarks.corrector.variants import VARIANTS
+from benchmarks.forecast.report import fill_page
 from benchmarks.forecast.results import read_results
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "ablation.md"
@@ -25,7 +26,7 @@ def main() -> int:
     """
     given = _parser().parse_args()
     if given.command == "report":
-        write_report(read_results(given.results, Cell.of), given.page)
+        fill_page(read_results(given.results, Cell.of), given.page, tables)
         return 0
     console = Console(highlight=False, markup=False, soft_wrap=True)
     return min(1, run(cells(given.variants, given.seeds), given.out, console.print))

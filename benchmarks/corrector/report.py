@@ -1,39 +1,17 @@
-"""Results of the variants as tables between two marks of a page."""
+"""Results of the variants as tables."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from statistics import fmean, stdev
 
 from benchmarks.corrector.run import Cell
 from benchmarks.corrector.variants import PRESENT, VARIANTS
-from benchmarks.forecast.report import replaced_between_marks
 from benchmarks.forecast.results import Line, Results, select, succeeded
-from benchmarks.forecast.tables import grid, provenance, spread
+from benchmarks.forecast.tables import failures, grid, provenance, spread
 
 # Errors by member of the pool or by set.
 Measure = Callable[[Line], Mapping[str, float]]
 
 _NONE = "\N{EN DASH}"
-
-
-def write_report(results: Results, page: Path) -> None:
-    """Rewrite what stands between the marks of a page.
-
-    Parameters
-    ----------
-    results : sequence of dict
-        Lines of results, failed cells among them.
-    page : Path
-        The page.
-
-    Raises
-    ------
-    ValueError
-        If there is no result, or the page lacks the marks between which the tables stand.
-    """
-    if not succeeded(results):
-        raise ValueError("the results hold no cell that succeeded; run the benchmark first")
-    page.write_text(replaced_between_marks(page, tables(results)), encoding="utf-8")
 
 
 def tables(results: Results) -> str:
@@ -56,7 +34,7 @@ def tables(results: Results) -> str:
         f"### Error in parts of the base's\n\n{_overview(good)}",
         f"### Against {PRESENT}, in percent of the base's error\n\n{_against_present(good)}",
         f"### MSE of the gated forecast, mean over horizons\n\n{_by_set(good)}",
-        _failures(results),
+        failures(results, Cell.of),
     ]
     return "\n\n".join(section for section in sections if section)
 
@@ -164,8 +142,3 @@ def _by_set(good: Mapping[str, Results]) -> str:
     base = next(iter(good.values()))[:1]  # it is the same with every seed
     rows = [row("base", base, "base"), *(row(name, x, "gated") for name, x in good.items())]
     return grid(["", *sets], rows)
-
-
-def _failures(results: Results) -> str:
-    failed = [f"- {Cell.of(line)}: {line['error']}" for line in results if "error" in line]
-    return "### Cells that failed\n\n" + "\n".join(failed) if failed else ""

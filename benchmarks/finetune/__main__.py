@@ -6,8 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.finetune.report import write_report
+from benchmarks.finetune.report import tables
 from benchmarks.finetune.run import WAYS, Cell, cells, run
+from benchmarks.forecast.report import fill_page
 from benchmarks.forecast.results import read_results
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "finetuning.md"
@@ -24,7 +25,7 @@ def main() -> int:
     """
     given = _parser().parse_args()
     if given.command == "report":
-        write_report(read_results(given.results, Cell.of), given.page)
+        fill_page(read_results(given.results, Cell.of), given.page, tables)
         return 0
     console = Console(highlight=False, markup=False, soft_wrap=True)
     return min(1, run(cells(given.ways, given.seeds), given.out, console.print))

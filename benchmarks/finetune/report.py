@@ -1,36 +1,14 @@
-"""Results of the ways to fine-tune as tables between two marks of a page."""
+"""Results of the ways to fine-tune as tables."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean, stdev
 
 from benchmarks.finetune.run import ALONE, BEFORE, WAYS, Cell
-from benchmarks.forecast.report import replaced_between_marks
 from benchmarks.forecast.results import Line, Results, select, succeeded
-from benchmarks.forecast.tables import grid, provenance
+from benchmarks.forecast.tables import failures, grid, provenance
 
 _NONE = "\N{EN DASH}"
 Measure = Callable[[Line], float]
-
-
-def write_report(results: Results, page: Path) -> None:
-    """Rewrite what stands between the marks of a page.
-
-    Parameters
-    ----------
-    results : sequence of dict
-        Lines of results, failed cells among them.
-    page : Path
-        The page.
-
-    Raises
-    ------
-    ValueError
-        If there is no result, or the page lacks the marks between which the tables stand.
-    """
-    if not succeeded(results):
-        raise ValueError("the results hold no cell that succeeded; run the benchmark first")
-    page.write_text(replaced_between_marks(page, tables(results)), encoding="utf-8")
 
 
 def tables(results: Results) -> str:
@@ -53,7 +31,7 @@ def tables(results: Results) -> str:
         f"### Error on the sources\n\n{_errors(good, 'source_error')}",
         f"### Differences\n\n{_differences(good)}",
         f"### Error by target\n\n{_by_target(good)}",
-        _failures(results),
+        failures(results, Cell.of),
     ]
     return "\n\n".join(section for section in sections if section)
 
@@ -136,8 +114,3 @@ def _by_target(good: Mapping[str, Results]) -> str:
         for name, lines in good.items()
     ]
     return grid(["corrected, %", *targets], rows)
-
-
-def _failures(results: Results) -> str:
-    failed = [f"- {Cell.of(line)}: {line['error']}" for line in results if "error" in line]
-    return "### Cells that failed\n\n" + "\n".join(failed) if failed else ""

@@ -1,5 +1,6 @@
 """Results as tables between two marks of a page, and as plots beside it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.forecast.plots import plot_ahead, plot_relative
@@ -38,6 +39,28 @@ def write_report(results: Results, docs: Path) -> None:
     plot_relative(good, images / "accuracy.png")
     plot_ahead(good, images / "horizons.png")
     (docs / _PAGE).write_text(replaced, encoding="utf-8")
+
+
+def fill_page(results: Results, page: Path, tables: Callable[[Results], str]) -> None:
+    """Rewrite what stands between the marks of a page; for benchmarks whose page is tables alone.
+
+    Parameters
+    ----------
+    results : sequence of dict
+        Lines of results, failed cells among them.
+    page : Path
+        The page.
+    tables : callable
+        Makes Markdown of the results.
+
+    Raises
+    ------
+    ValueError
+        If there is no result, or the page lacks the marks between which the tables stand.
+    """
+    if not succeeded(results):
+        raise ValueError("the results hold no cell that succeeded; run the benchmark first")
+    page.write_text(replaced_between_marks(page, tables(results)), encoding="utf-8")
 
 
 def replaced_between_marks(page: Path, body: str) -> str:

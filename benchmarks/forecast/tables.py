@@ -1,12 +1,13 @@
 """Tables in Markdown: errors by set and horizon, intervals, seconds, and where it all ran."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean, stdev
 
 from benchmarks.forecast.models import CONTESTANTS
 from benchmarks.forecast.models.network import BUDGET
 from benchmarks.forecast.results import (
     Cell,
+    Line,
     Results,
     by_model,
     complete,
@@ -41,7 +42,7 @@ def tables(results: Results) -> str:
     good = succeeded(results)
     sections = [f"{provenance(good)} {_EFFORT}", _overview(good)]
     sections += [_errors(source, good) for source in sets_in(good)]
-    sections += [_competition(good), _intervals(good), _seconds(good), _failures(results)]
+    sections += [_competition(good), _intervals(good), _seconds(good), failures(results, Cell.of)]
     return "\n\n".join(section for section in sections if section)
 
 
@@ -118,12 +119,23 @@ def _total(lines: Results, source: ForecastSet) -> str:
     return f"{sum(seconds) / len({line['seed'] for line in whole}):,.0f}"
 
 
-def _failures(results: Results) -> str:
-    failed = [line for line in results if "error" in line]
-    if not failed:
-        return ""
-    listed = "\n".join(f"- {Cell.of(line)}: {line['error']}" for line in failed)
-    return f"### Cells that failed\n\n{listed}"
+def failures(results: Results, cell_of: Callable[[Line], object]) -> str:
+    """Return a section that lists the cells that failed; nothing if none did.
+
+    Parameters
+    ----------
+    results : sequence of dict
+        Lines of results.
+    cell_of : callable
+        Gives the cell of a line.
+
+    Returns
+    -------
+    str
+        Markdown.
+    """
+    failed = [f"- {cell_of(line)}: {line['error']}" for line in results if "error" in line]
+    return "### Cells that failed\n\n" + "\n".join(failed) if failed else ""
 
 
 def provenance(results: Results) -> str:

@@ -1,4 +1,4 @@
-"""Command line: ``run`` fills a file of results, ``report`` prints tables and draws calibration.
+"""Command line: ``run`` fills a file of results, ``report`` turns it into tables and a plot.
 
 Needs the folder of the data sets in ``TSMAMBA_DATA``.
 """
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.forecast.report import fill_page
 from benchmarks.forecast.results import read_results
 from benchmarks.records.models import MODELS
 from benchmarks.records.report import draw_calibration, tables
@@ -32,7 +33,7 @@ def main() -> int:
     if given.command == "run":
         return min(1, run(given.sets, given.models, given.out, console.print))
     results = read_results(given.results, Cell.of)
-    console.print(tables(results))
+    fill_page(results, given.docs / "accuracy-records.md", tables)
     draw_calibration(results, given.docs / "images" / "records-calibration.png")
     return 0
 
@@ -44,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     runs.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), metavar="SET")
     runs.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS), metavar="MODEL")
     runs.add_argument("--out", type=Path, default=_RESULTS)
-    report = commands.add_parser("report", help="print tables, draw calibration")
+    report = commands.add_parser("report", help="write tables and a plot into the documentation")
     report.add_argument("results", type=Path, nargs="?", default=_RESULTS)
     report.add_argument("--docs", type=Path, default=_ROOT / "docs")
     return parser

@@ -6,7 +6,9 @@ import numpy as np
 
 from benchmarks.forecast.plots import TEXT, finish, new_figure
 from benchmarks.forecast.results import Results, select, succeeded
+from benchmarks.forecast.tables import failures, provenance
 from benchmarks.records.models import MODELS
+from benchmarks.records.run import Cell
 from benchmarks.records.sets import SETS
 
 __all__ = ["draw_calibration", "tables"]
@@ -33,7 +35,7 @@ def tables(results: Results) -> str:
     str
         In Markdown.
     """
-    parts = []
+    parts = [provenance(succeeded(results))]
     for name in SETS:
         rows = []
         for model in MODELS:
@@ -45,7 +47,8 @@ def tables(results: Results) -> str:
             head = f"**{name}**, {splits} split{'s' * (splits > 1)}"
             columns = "| model | AUROC | AUPRC | Brier | ECE | seconds |\n| --- " + "| --- " * 5
             parts.append(f"{head}\n\n{columns}|\n" + "\n".join(rows))
-    return "\n\n".join(parts)
+    parts.append(failures(results, Cell.of))
+    return "\n\n".join(part for part in parts if part)
 
 
 def _cells(lines: Results) -> list[str]:

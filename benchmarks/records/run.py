@@ -59,7 +59,10 @@ def run(sets: Iterable[str], models: Iterable[str], path: Path, say: Say) -> int
             def outcome(cell: Cell, problem: Problem = problem) -> Line:
                 started = time.perf_counter()
                 answer = MODELS[cell.model](problem, cell.split)
-                return figures(answer) | {"seconds": round(time.perf_counter() - started, 1)}
+                return figures(answer) | {
+                    "seed": cell.split,
+                    "seconds": round(time.perf_counter() - started, 1),
+                }
 
             wanted = [Cell(name, split, model) for model in models]
             failed += run_missing(wanted, path, Cell.of, outcome, _summary, say)

@@ -1,7 +1,7 @@
 import pytest
 
-from benchmarks.corrector.report import tables, write_report
-from benchmarks.forecast.report import BEGIN, END
+from benchmarks.corrector.report import tables
+from benchmarks.forecast.report import BEGIN, END, fill_page
 
 WHERE = {"date": "2030-01-01T00:00:00+00:00", "threads": 1, "device": "a processor"}
 WHERE |= {"versions": {"torch": "2.9"}, "commit": "abc"}
@@ -62,7 +62,7 @@ def test_differences_are_paired_by_seed_and_counted_by_member(results):
 def test_the_report_replaces_what_stands_between_the_marks(results, tmp_path):
     page = tmp_path / "ablation.md"
     page.write_text(f"# Before\n\n{BEGIN}\nold\n{END}\n\nAfter.\n")
-    write_report(results, page)
+    fill_page(results, page, tables)
     assert page.read_text() == f"# Before\n\n{BEGIN}\n\n{tables(results)}\n\n{END}\n\nAfter.\n"
     with pytest.raises(ValueError, match="hold no cell that succeeded"):
-        write_report([FAILED], page)
+        fill_page([FAILED], page, tables)
