@@ -322,15 +322,8 @@ def _scores(run: _Run) -> "pl.DataFrame":
     """Return the scores of all rows as a table."""
     import polars as pl
 
+    from tsmamba.anomaly.table import score_table
+
     frame, time_col = run.channels.frame, run.channels.time_col
     times = pl.int_range(frame.height, eager=True) if time_col is None else frame[time_col]
-    return pl.DataFrame(
-        {
-            "time": times,
-            "score": run.detector.anomaly_score(frame),
-            "p_value": run.detector.p_value(frame),
-        }
-    ).with_columns(
-        pl.col("score", "p_value").fill_nan(None),
-        is_anomaly=pl.col("score").is_not_nan() & pl.col("score").ge(1),
-    )
+    return score_table(run.detector, frame).insert_column(0, times.alias("time"))

@@ -82,7 +82,7 @@ def test_the_library_gives_the_same_numbers(tsmamba_detect, parquet: Path) -> No
     done = tsmamba_detect(parquet, *TRAIN, "--out", "-")
     frame = csv_of(done)
     detector = tsmamba.MambaDetector().fit(series().head(NORMAL))
-    assert frame.columns == ["time", "score", "p_value", "is_anomaly"]
+    assert frame.columns == ["time", "score", "p_value", "is_anomaly", "status"]
     assert frame["time"].to_list() == series()["ds"].to_list()
     np.testing.assert_allclose(frame["score"], detector.anomaly_score(series()), rtol=1e-6)
     np.testing.assert_allclose(frame["p_value"], detector.p_value(series()), rtol=1e-6)
