@@ -2,6 +2,7 @@
 
 import logging
 import os
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from fastapi.testclient import TestClient
 from mlflow.pyfunc import scoring_server
 
 import tsmamba.mlflow
-from tsmamba import LogDetector, MambaDetector, MambaForecaster
+from tsmamba import LogDetector, MambaDetector, MambaForecaster, Network, Training
 from tsmamba_datasets import make_seasonal
 
 KINDS = ("forecaster", "detector", "log_detector")
@@ -87,3 +88,63 @@ def _quiet():
     logger.setLevel(logging.CRITICAL)
     yield
     logger.setLevel(before)
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory):
+    """Address of an empty store; its tables take seconds to make."""
+    folder = tmp_path_factory.mktemp("mlflow")
+    uri = f"sqlite:///{folder / 'mlflow.db'}"
+    with warnings.catch_warnings():
+        # SQLAlchemy about a loader that MLflow uses.
+        warnings.filterwarnings(
+            "ignore", message="The ``noload`` loader", module="mlflow|sqlalchemy"
+        )
+        mlflow.MlflowClient(uri).create_experiment("tests", (folder / "artifacts").as_uri())
+    return uri
+
+
+@pytest.fixture
+def tracked(store, monkeypatch):
+    """Track into the store, and leave nothing switched on."""
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    mlflow.set_tracking_uri(store)
+    mlflow.set_experiment("tests")
+    yield mlflow.MlflowClient(store)
+    tsmamba.mlflow.autolog(disable=True)
+    assert mlflow.active_run() is None
+
+
+@pytest.fixture(scope="session")
+def df():
+    return make_seasonal(length=1_200, seed=1).drop("unique_id")
+
+
+@pytest.fixture(scope="session")
+def make():
+    """Return a function that makes a forecaster which trains a small network for six steps."""
+
+    def forecaster(**kwargs):
+        given = {
+            "context_length": 120,
+            "random_state": 0,
+            "network": Network(patch_length=24, d_model=8, n_layers=1, d_state=4),
+            "training": Training(max_steps=6, batch_size=8, eval_every=3),
+        }
+        return MambaForecaster(24, mode="full", **given | kwargs)
+
+    return forecaster
+
+
+@pytest.fixture
+def runs(tracked):
+    """Return a function that gives the runs since the test began, the first one first."""
+
+    def listed():
+        experiment = tracked.get_experiment_by_name("tests").experiment_id
+        found = tracked.search_runs([experiment], order_by=["attributes.start_time ASC"])
+        return [each for each in found if each.info.run_id not in before]
+
+    before = ()
+    before = {each.info.run_id for each in listed()}
+    return listed

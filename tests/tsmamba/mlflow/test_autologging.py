@@ -1,13 +1,8 @@
 """Every fit as a run, on a store of SQLite that is made once."""
 
-import http.server
 import json
-import os
-import socket
 import sys
 import threading
-import time
-import warnings
 
 import numpy as np
 import polars as pl
@@ -16,92 +11,38 @@ import torch
 from polars.testing import assert_frame_equal
 from sklearn.model_selection import GridSearchCV
 
-from tsmamba import LogDetector, MambaDetector, MambaForecaster, Network, Training
+from tsmamba import LogDetector, MambaDetector, MambaForecaster
 from tsmamba.callbacks import Callback, current_fit, observe, register
 from tsmamba.errors import CallbackWarning, FrameError, MissingExtraError, ParameterError
 from tsmamba.mlflow import autolog
 from tsmamba.mlflow import run as run_module
-from tsmamba.mlflow.run import impatient
 from tsmamba.model_selection import RollingOrigin
-from tsmamba_datasets import make_seasonal
 
 mlflow = pytest.importorskip("mlflow")
 
 # mlflow about its own type hints, where it imports its models.
-pytestmark = pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
+    pytest.mark.usefixtures("tracked"),
+]
 
 STEPS = 6
 HORIZON = 24
-
-
-@pytest.fixture(scope="session")
-def store(tmp_path_factory):
-    """Address of an empty store; its tables take seconds to make."""
-    folder = tmp_path_factory.mktemp("mlflow")
-    uri = f"sqlite:///{folder / 'mlflow.db'}"
-    with warnings.catch_warnings():
-        # SQLAlchemy about a loader that MLflow uses.
-        warnings.filterwarnings(
-            "ignore", message="The ``noload`` loader", module="mlflow|sqlalchemy"
-        )
-        mlflow.MlflowClient(uri).create_experiment("tests", (folder / "artifacts").as_uri())
-    return uri
-
-
-@pytest.fixture(autouse=True)
-def client(store, monkeypatch):
-    """Track into the store, and leave nothing switched on."""
-    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    mlflow.set_tracking_uri(store)
-    mlflow.set_experiment("tests")
-    yield mlflow.MlflowClient(store)
-    autolog(disable=True)
-    assert mlflow.active_run() is None
-
-
-@pytest.fixture(scope="module")
-def df():
-    return make_seasonal(length=1_200, seed=1).drop("unique_id")
-
-
-def make(**kwargs):
-    """Return a forecaster that trains a small network for some steps."""
-    given = {
-        "context_length": 120,
-        "random_state": 0,
-        "network": Network(patch_length=24, d_model=8, n_layers=1, d_state=4),
-        "training": Training(max_steps=STEPS, batch_size=8, eval_every=3),
-    }
-    return MambaForecaster(HORIZON, mode="full", **given | kwargs)
 
 
 def linear(horizon=HORIZON, **kwargs):
     return MambaForecaster(horizon, mode="base", **{"context_length": 120} | kwargs)
 
 
-@pytest.fixture
-def runs(client):
-    """Return a function that gives the runs since the test began, the first one first."""
-
-    def listed():
-        experiment = client.get_experiment_by_name("tests").experiment_id
-        found = client.search_runs([experiment], order_by=["attributes.start_time ASC"])
-        return [each for each in found if each.info.run_id not in before]
-
-    before = ()
-    before = {each.info.run_id for each in listed()}
-    return listed
+def history(tracked, run, name):
+    return [(each.step, each.value) for each in tracked.get_metric_history(run.info.run_id, name)]
 
 
-def history(client, run, name):
-    return [(each.step, each.value) for each in client.get_metric_history(run.info.run_id, name)]
+def artifacts(tracked, run):
+    return {each.path for each in tracked.list_artifacts(run.info.run_id)}
 
 
-def artifacts(client, run):
-    return {each.path for each in client.list_artifacts(run.info.run_id)}
-
-
-def test_a_fit_is_a_run_with_parameters_losses_and_report(df, client, runs):
+def test_a_fit_is_a_run_with_parameters_losses_and_report(df, tracked, runs, make):
     told = []
 
     class Losses(Callback):
@@ -117,15 +58,15 @@ def test_a_fit_is_a_run_with_parameters_losses_and_report(df, client, runs):
     assert parameters["horizon"] == "24"
     assert (parameters["training__lr"], parameters["network__d_model"]) == ("0.003", "8")
     assert "training" not in parameters
-    assert history(client, run, "loss") == told
-    looks = history(client, run, "validation_loss")
+    assert history(tracked, run, "loss") == told
+    looks = history(tracked, run, "validation_loss")
     assert [step for step, _ in looks] == [0, 3, 6]
     report = forecaster.report_
     for name in ("seconds", "peak_memory_mb", "windows_per_second", "validation_error", "gate"):
-        assert history(client, run, name) == [(STEPS, pytest.approx(report[name]))]
+        assert history(tracked, run, name) == [(STEPS, pytest.approx(report[name]))]
     tags = run.data.tags
     assert (tags["tsmamba.estimator"], tags["tsmamba.call"]) == ("MambaForecaster", "fit")
-    assert artifacts(client, run) == {"fit_report.json"}
+    assert artifacts(tracked, run) == {"fit_report.json"}
     text = mlflow.artifacts.load_text(f"{run.info.artifact_uri}/fit_report.json")
     assert json.loads(text) == report
 
@@ -175,7 +116,7 @@ def test_types_that_mlflow_does_not_know_make_no_noise(runs, capfd):
 
 
 @pytest.mark.parametrize("wide", [False, True])
-def test_a_backtest_is_logged_as_a_table_a_picture_and_errors(df, client, runs, wide):
+def test_a_backtest_is_logged_as_a_table_a_picture_and_errors(df, tracked, runs, wide):
     target, frame = "y", df
     if wide:
         target, frame = ["y", "z"], df.with_columns(z=-pl.col("y"))
@@ -184,7 +125,7 @@ def test_a_backtest_is_logged_as_a_table_a_picture_and_errors(df, client, runs, 
     table = forecaster.cross_validation(frame, n_windows=2)
     (run,) = runs()
     assert run.data.tags["tsmamba.call"] == "cross_validation"
-    assert artifacts(client, run) == {"backtest.json", "backtest.png"}
+    assert artifacts(tracked, run) == {"backtest.json", "backtest.png"}
     logged = mlflow.load_table("backtest.json", run_ids=[run.info.run_id])
     assert logged["MambaForecaster"].to_list() == pytest.approx(table["MambaForecaster"].to_list())
     assert logged["cutoff"].to_list() == table["cutoff"].cast(pl.String).to_list()
@@ -196,26 +137,26 @@ def test_a_backtest_is_logged_as_a_table_a_picture_and_errors(df, client, runs, 
     assert run.outputs.model_outputs == []
 
 
-def test_steps_of_a_cross_validation_go_on_from_fit_to_fit(df, client, runs):
+def test_steps_of_a_cross_validation_go_on_from_fit_to_fit(df, tracked, runs, make):
     autolog()
     make().cross_validation(df, n_windows=2, refit=True)
     (run,) = runs()
-    assert [step for step, _ in history(client, run, "loss")] == list(range(1, 2 * STEPS + 1))
+    assert [step for step, _ in history(tracked, run, "loss")] == list(range(1, 2 * STEPS + 1))
 
 
-def test_a_backtest_inside_of_something_else_has_no_picture(df, client, runs):
+def test_a_backtest_inside_of_something_else_has_no_picture(df, tracked, runs):
     autolog()
     with observe("a study"):
         linear().cross_validation(df)
     (run,) = runs()
-    assert artifacts(client, run) == {"backtest.json", "fit_report.json"}
+    assert artifacts(tracked, run) == {"backtest.json", "fit_report.json"}
     assert run.data.metrics["backtest_mae"] > 0
 
 
 # Models
 
 
-def test_the_fitted_estimator_is_logged_and_found_by_its_numbers(df, runs):
+def test_the_fitted_estimator_is_logged_and_found_by_its_numbers(df, runs, make):
     from tsmamba.mlflow import load_model
 
     autolog()
@@ -233,11 +174,11 @@ def test_the_fitted_estimator_is_logged_and_found_by_its_numbers(df, runs):
     assert output.model_id in [each.model_id for each in found]
 
 
-def test_models_are_registered_under_a_name(df, client):
+def test_models_are_registered_under_a_name(df, tracked):
     autolog(registered_model_name="load")
     linear().fit(df)
     linear().fit(df)
-    assert [int(each.version) for each in client.search_model_versions("name='load'")] == [2, 1]
+    assert [int(each.version) for each in tracked.search_model_versions("name='load'")] == [2, 1]
 
 
 def test_a_search_that_is_observed_is_one_run_with_the_best_model(df, runs):
@@ -262,19 +203,19 @@ def test_a_search_that_is_observed_is_one_run_with_the_best_model(df, runs):
 # Whose run
 
 
-def test_a_run_that_is_active_is_used_and_left_open(df, client, runs):
+def test_a_run_that_is_active_is_used_and_left_open(df, tracked, runs, make):
     autolog(log_models=False)
     with mlflow.start_run() as mine:
         make().fit(df)
         assert mlflow.active_run().info.run_id == mine.info.run_id
-        assert client.get_run(mine.info.run_id).info.status == "RUNNING"
+        assert tracked.get_run(mine.info.run_id).info.status == "RUNNING"
         mlflow.log_metric("after", 1.0)
     (run,) = runs()
     assert run.info.run_id == mine.info.run_id
     assert {"loss", "after", "seconds"} <= set(run.data.metrics)
 
 
-def test_in_one_run_steps_go_on_and_parameters_cannot_change(df, client, runs):
+def test_in_one_run_steps_go_on_and_parameters_cannot_change(df, tracked, runs, make):
     autolog(log_models=False)
     with mlflow.start_run():
         forecaster = make().fit(df)
@@ -282,7 +223,7 @@ def test_in_one_run_steps_go_on_and_parameters_cannot_change(df, client, runs):
         with pytest.warns(CallbackWarning, match="Changing param values is not allowed"):
             forecaster.set_params(training__lr=0.01).fit(df)
     (run,) = runs()
-    assert [step for step, _ in history(client, run, "loss")] == list(range(1, 2 * STEPS + 1))
+    assert [step for step, _ in history(tracked, run, "loss")] == list(range(1, 2 * STEPS + 1))
     assert run.data.params["training__lr"] == "0.003"
     assert run.info.status == "FINISHED"
 
@@ -296,7 +237,7 @@ def test_a_fit_that_fails_leaves_a_failed_run_that_says_why(df, runs):
     assert run.data.tags["tsmamba.error"].startswith("FrameError: ")
 
 
-def test_a_fit_that_is_killed_leaves_what_it_did(df, client, runs):
+def test_a_fit_that_is_killed_leaves_what_it_did(df, tracked, runs, make):
     class Stops(Callback):
         def on_validation(self, fit, step, error):
             if step:
@@ -310,10 +251,10 @@ def test_a_fit_that_is_killed_leaves_what_it_did(df, client, runs):
         make().cross_validation(df)
     (run,) = runs()
     assert run.info.status == "KILLED"
-    assert len(history(client, run, "loss")) == 3
+    assert len(history(tracked, run, "loss")) == 3
 
 
-def test_fits_in_two_threads_are_two_runs(df, client, runs):
+def test_fits_in_two_threads_are_two_runs(df, tracked, runs, make):
     together = threading.Barrier(2, timeout=60)
 
     class Waits(Callback):
@@ -331,7 +272,7 @@ def test_fits_in_two_threads_are_two_runs(df, client, runs):
     assert {one.data.params["random_state"], other.data.params["random_state"]} == {"0", "1"}
     for run in (one, other):
         assert run.info.status == "FINISHED"
-        assert [step for step, _ in history(client, run, "loss")] == list(range(1, STEPS + 1))
+        assert [step for step, _ in history(tracked, run, "loss")] == list(range(1, STEPS + 1))
 
 
 # On and off
@@ -345,7 +286,7 @@ def test_disabled_it_logs_nothing(df, runs):
     assert runs() == []
 
 
-def test_twice_it_logs_once_by_the_later_call(df, runs):
+def test_twice_it_logs_once_by_the_later_call(df, runs, make):
     autolog(log_datasets=True, log_models=False)
     autolog(log_datasets=False, log_models=False)
     make().fit(df)
@@ -353,7 +294,7 @@ def test_twice_it_logs_once_by_the_later_call(df, runs):
     assert run.inputs.dataset_inputs == []
 
 
-def test_beside_the_autologging_of_pytorch_it_logs_once(df, client, runs):
+def test_beside_the_autologging_of_pytorch_it_logs_once(df, tracked, runs, make):
     mlflow.pytorch.autolog()
     try:
         autolog(log_models=False)
@@ -361,7 +302,7 @@ def test_beside_the_autologging_of_pytorch_it_logs_once(df, client, runs):
     finally:
         mlflow.pytorch.autolog(disable=True)
     (run,) = runs()
-    assert [step for step, _ in history(client, run, "loss")] == list(range(1, STEPS + 1))
+    assert [step for step, _ in history(tracked, run, "loss")] == list(range(1, STEPS + 1))
 
 
 def test_of_several_processes_the_first_one_logs(df, runs, monkeypatch):
@@ -414,20 +355,20 @@ def test_parameters_longer_than_mlflow_takes_are_cut(df, runs):
     assert str(quantiles).startswith(logged[:-1])
 
 
-def test_losses_that_are_no_numbers_are_logged(client, runs):
+def test_losses_that_are_no_numbers_are_logged(tracked, runs):
     autolog()
     with observe("a network") as fit:
         for loss in (1.0, float("nan"), float("inf")):
             fit.step(loss, torch.nn.Identity())
     (run,) = runs()
     assert run.data.params == {}
-    losses = [value for _, value in history(client, run, "loss")]
+    losses = [value for _, value in history(tracked, run, "loss")]
     assert losses[0] == 1
     assert np.isnan(losses[1])
     assert losses[2] > 1e300
 
 
-def test_losses_are_sent_in_batches(client, runs, monkeypatch):
+def test_losses_are_sent_in_batches(tracked, runs, monkeypatch):
     sent = []
     send = mlflow.MlflowClient.log_batch
 
@@ -443,22 +384,22 @@ def test_losses_are_sent_in_batches(client, runs, monkeypatch):
             fit.step(0.5, torch.nn.Identity())
     assert [count for count in sent if count] == [1_000, 992]
     (run,) = runs()
-    assert len(history(client, run, "loss")) == 1_990
+    assert len(history(tracked, run, "loss")) == 1_990
 
 
-def test_a_curve_can_be_watched_while_it_grows(client, runs, monkeypatch):
+def test_a_curve_can_be_watched_while_it_grows(tracked, runs, monkeypatch):
     monkeypatch.setattr(run_module, "_PAUSE", 0.0)
     autolog()
     with observe("a network"):
         for step in (1, 2):
             current_fit().step(0.5, torch.nn.Identity())
-            assert len(history(client, runs()[0], "loss")) == step
+            assert len(history(tracked, runs()[0], "loss")) == step
 
 
 # What it costs, and what becomes of a fit when MLflow fails
 
 
-def test_it_changes_no_number(df):
+def test_it_changes_no_number(df, make):
     def fitted():
         torch.manual_seed(1)
         np.random.seed(1)  # noqa: NPY002  the global state is what is looked at
@@ -471,78 +412,3 @@ def test_it_changes_no_number(df):
     assert_frame_equal(alone.predict(), logged.predict(), check_exact=True)
     assert torch.equal(drawn[0], drawn_logged[0])
     assert (drawn[1] == drawn_logged[1]).all()
-
-
-@pytest.fixture
-def closed_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield taken.getsockname()[1]
-
-
-class Overloaded(http.server.BaseHTTPRequestHandler):
-    """A tracking server that answers 503 to everything."""
-
-    def answer(self):
-        self.server.asked += 1
-        self.send_response(503)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    do_GET = do_POST = do_PUT = do_PATCH = answer
-
-    def log_message(self, *about):
-        """Keep the screen clear."""
-
-
-@pytest.fixture
-def overloaded_port():
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Overloaded) as server:
-        server.asked = 0
-        threading.Thread(target=server.serve_forever).start()
-        yield server.server_port
-        server.shutdown()
-
-
-@pytest.mark.parametrize("port", ["closed_port", "overloaded_port"])
-def test_a_server_that_does_not_answer_costs_seconds_and_one_warning(df, port, request):
-    mlflow.set_tracking_uri(f"http://127.0.0.1:{request.getfixturevalue(port)}")
-    autolog()
-    began = time.perf_counter()
-    with pytest.warns(CallbackWarning, match="on_fit_start failed, and the fit goes on") as caught:
-        forecaster = make().fit(df)
-    assert len(caught) == 1
-    assert time.perf_counter() - began < 30
-    assert len(forecaster.predict()) == HORIZON
-
-
-def test_a_server_that_goes_away_during_a_fit_costs_its_run(df, runs, monkeypatch):
-    def refuse(self, run_id, metrics=(), **kwargs):
-        if metrics:
-            raise mlflow.MlflowException("no space left")
-        send(self, run_id, metrics=metrics, **kwargs)
-
-    send = mlflow.MlflowClient.log_batch
-    monkeypatch.setattr(mlflow.MlflowClient, "log_batch", refuse)
-    monkeypatch.setattr(run_module, "_PAUSE", 0.0)
-    autolog()
-    with pytest.warns(CallbackWarning, match="no space left") as caught:
-        make().fit(df)
-    assert len(caught) == 1
-    assert runs()[0].info.status == "FAILED"
-
-
-def test_silent_it_does_not_even_warn(df, closed_port):
-    mlflow.set_tracking_uri(f"http://127.0.0.1:{closed_port}")
-    autolog(silent=True)
-    linear().fit(df)
-
-
-def test_limits_of_the_user_stand_and_ours_are_taken_back(monkeypatch):
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "77")
-    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", raising=False)
-    with impatient(), impatient():
-        assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "77"
-        assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "1"
-    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "77"
-    assert "MLFLOW_HTTP_REQUEST_MAX_RETRIES" not in os.environ
