@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
+from importlib import import_module
 from itertools import count
 from types import FrameType
 
@@ -251,6 +252,10 @@ def _join(timeout: timedelta) -> None:
     """Make the process group; a name of its own each time, as torch finds traces of the last."""
     store, rank, size = _meeting_point(timeout)
     store = PrefixStore(f"tsmamba-{next(_JOINED)}", store)
+    # The first import of this module keeps the group of that moment in the defaults of its
+    # functions, and an optimizer imports it. A group that lives on has threads, and one of them
+    # that frees a tensor while Python ends aborts the process.
+    import_module("torch.distributed.nn.functional")
     # Without a backend torch takes gloo for tensors of the CPU and nccl for those of CUDA.
     distributed.init_process_group(store=store, rank=rank, world_size=size, timeout=timeout)
 
