@@ -18,11 +18,10 @@ from benchmarks.records.sets import Problem
 from benchmarks.records.sets import Stays as Frames
 from tsmamba import MambaClassifier, Training
 from tsmamba.classify.boosting import grow
-from tsmamba.classify.events import EventColumns, Repairs, read_events
-from tsmamba.classify.fitting import Stays
 from tsmamba.classify.labels import read_labels
-from tsmamba.classify.reader import Reader
 from tsmamba.errors import FrameWarning
+from tsmamba.records.events import EventColumns, Repairs, read_events
+from tsmamba.records.reader import Reader, Stays
 from tsmamba.training import train
 
 __all__ = ["MODELS", "Answer", "Model"]

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from tsmamba.classify.tokens import Batch
+from tsmamba.records.tokens import Batch
 
 __all__ = ["GRUD", "Transformer"]
 

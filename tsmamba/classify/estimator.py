@@ -13,13 +13,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tsmamba.callbacks import observed
-from tsmamba.classify.events import EventColumns, Repairs, brief, read_events
 from tsmamba.classify.explanation import class_number, explain_frame
 from tsmamba.classify.fitting import fit_ensemble
 from tsmamba.classify.labels import as_classes, known_classes, read_labels
 from tsmamba.classify.network import RecordConfig
 from tsmamba.classify.presets import PRESETS
-from tsmamba.classify.reader import Reader
 from tsmamba.classify.saved import load_classifier, save_classifier
 from tsmamba.classify.scores import check_metric, figures, measured
 from tsmamba.classify.stream import RiskStream
@@ -27,6 +25,8 @@ from tsmamba.data.frame import frame_kind, to_native
 from tsmamba.errors import FrameWarning, ParameterError
 from tsmamba.forecast.defaults import check_parameters
 from tsmamba.forecast.progress import progress_bar
+from tsmamba.records.events import EventColumns, Repairs, brief, read_events
+from tsmamba.records.reader import Reader
 from tsmamba.training import Training
 
 __all__ = ["MambaClassifier"]

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tsmamba.classify.events import EventColumns, Events, Repairs, read_events
 from tsmamba.classify.fitting import Ensemble
 from tsmamba.classify.gradients import integrated_gradients
-from tsmamba.classify.reader import Reader
 from tsmamba.classify.shapley import shapley_values
-from tsmamba.classify.summaries import summarise
-from tsmamba.classify.tokens import bin_of, tokenise
-from tsmamba.classify.vocabulary import Vocabulary
 from tsmamba.data.frame import FrameKind, frame_kind, to_native, to_polars
 from tsmamba.errors import ParameterError
+from tsmamba.records.events import EventColumns, Events, Repairs, read_events
+from tsmamba.records.reader import Reader
+from tsmamba.records.summaries import summarise
+from tsmamba.records.tokens import bin_of, tokenise
+from tsmamba.records.vocabulary import Vocabulary
 
 __all__ = ["as_times", "class_number", "explain_events", "explain_frame", "usual_events"]
 

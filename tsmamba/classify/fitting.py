@@ -11,30 +11,15 @@ from torch import Tensor, nn
 
 from tsmamba.classify.boosting import Trees, grow
 from tsmamba.classify.network import RecordConfig, RecordNetwork
-from tsmamba.classify.tokens import Tokens
+from tsmamba.records.reader import Stays
+from tsmamba.records.tokens import Tokens
 from tsmamba.training import Training, train
 
-__all__ = ["Ensemble", "Member", "Stays", "fit_ensemble"]
+__all__ = ["Ensemble", "Member", "fit_ensemble"]
 
 _BATCH = 256
 # Weight of telling the next values beside telling the class.
 _FOLLOWING = 1.0
-
-
-@dataclass(frozen=True)
-class Stays:
-    """Stays in both forms that models read; none is empty.
-
-    Parameters
-    ----------
-    tokens : Tokens
-        For networks.
-    summaries : ndarray of shape (n, F) or None
-        For trees, where there are any.
-    """
-
-    tokens: Tokens
-    summaries: np.ndarray | None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from tsmamba.classify.network import RecordNetwork
-from tsmamba.classify.tokens import Batch, Tokens
+from tsmamba.records.tokens import Batch, Tokens
 
 __all__ = ["STEPS", "integrated_gradients"]
 

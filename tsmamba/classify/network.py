@@ -6,8 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tsmamba.classify.tokens import Batch
 from tsmamba.nn import MambaStack
+from tsmamba.records.tokens import Batch
 
 __all__ = ["Answers", "RecordConfig", "RecordNetwork"]
 

@@ -11,13 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from tsmamba._optional import require
 from tsmamba.classify.estimator import MambaClassifier
-from tsmamba.classify.events import Events, Repairs, read_events
 from tsmamba.classify.explanation import as_times, class_number, explain_events
-from tsmamba.classify.ranges import range_of
-from tsmamba.classify.tokens import bin_of
 from tsmamba.data.frame import to_polars
 from tsmamba.errors import FrameError
 from tsmamba.plotting import axis_times, save_figure, style_axes
+from tsmamba.records.events import Events, Repairs, read_events
+from tsmamba.records.ranges import range_of
+from tsmamba.records.tokens import bin_of
 
 __all__ = ["MAX_CODES", "plot_explanation"]
 

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tsmamba.classify.events import LARGEST, MICROSECONDS, read_time
 from tsmamba.classify.fitting import Ensemble
 from tsmamba.classify.network import RecordNetwork
-from tsmamba.classify.reader import Reader
-from tsmamba.classify.tokens import NEVER, bin_of
 from tsmamba.errors import FrameError
 from tsmamba.nn import FusedStack
+from tsmamba.records.events import LARGEST, MICROSECONDS, read_time
+from tsmamba.records.reader import Reader
+from tsmamba.records.tokens import NEVER, bin_of
 
 __all__ = ["Risk", "RiskStream"]
 

@@ -9,9 +9,9 @@ from polars.testing import assert_frame_equal
 from sklearn.exceptions import NotFittedError
 
 from tsmamba import MambaClassifier
-from tsmamba.classify.events import Events, Repairs, read_events
 from tsmamba.classify.explanation import as_times, usual_events
 from tsmamba.errors import FrameError, FrameWarning, ParameterError
+from tsmamba.records.events import Events, Repairs, read_events
 
 START = datetime(2030, 5, 1, 6, 30)
 

@@ -7,7 +7,7 @@ import torch
 from tsmamba.classify.fitting import network_logits
 from tsmamba.classify.gradients import integrated_gradients
 from tsmamba.classify.network import RecordConfig, RecordNetwork
-from tsmamba.classify.tokens import NEVER, Tokens
+from tsmamba.records.tokens import NEVER, Tokens
 
 LENGTHS = [5, 1, 9, 3, 4, 7, 2, 6, 8, 5]
 

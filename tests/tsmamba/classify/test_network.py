@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tsmamba.classify.network import RecordConfig, RecordNetwork
-from tsmamba.classify.tokens import NEVER, Batch
+from tsmamba.records.tokens import NEVER, Batch
 
 N_CODES, N_STATICS = 3, 2
 each_way = pytest.mark.parametrize("causal", [False, True], ids=["both ways", "causal"])

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tsmamba.classify.events import Events
+from tsmamba.records.events import Events
 
 __all__ = ["Scale", "Static", "Vocabulary"]
 

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tsmamba.classify.events import Repairs, read_time
 from tsmamba.errors import FrameError
+from tsmamba.records.events import Repairs, read_time
 
 NOON = datetime(2024, 3, 1, 12)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from tsmamba.classify.ranges import _ALIASES, RANGES, range_of
+from tsmamba.records.ranges import _ALIASES, RANGES, range_of
 
 
 @pytest.mark.parametrize("name", RANGES)

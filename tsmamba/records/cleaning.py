@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tsmamba.classify.events import MICROSECONDS, Events, Repairs, sample
-from tsmamba.classify.ranges import Range, range_of
+from tsmamba.records.events import MICROSECONDS, Events, Repairs, sample
+from tsmamba.records.ranges import Range, range_of
 
 __all__ = ["Rules"]
 

@@ -7,8 +7,8 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from tsmamba.classify.events import Events
-from tsmamba.classify.vocabulary import Vocabulary
+from tsmamba.records.events import Events
+from tsmamba.records.vocabulary import Vocabulary
 
 __all__ = ["NEVER", "Batch", "Tokens", "bin_of", "tokenise"]
 

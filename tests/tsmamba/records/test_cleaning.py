@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tsmamba.classify.cleaning import Rules
-from tsmamba.classify.events import Repairs
-from tsmamba.classify.ranges import RANGES
+from tsmamba.records.cleaning import Rules
+from tsmamba.records.events import Repairs
+from tsmamba.records.ranges import RANGES
 
 RULES = Rules(24.0, frozenset(), frozenset(), frozenset(), frozenset())
 

@@ -3,8 +3,8 @@
 import numpy as np
 import polars as pl
 
-from tsmamba.classify.events import Events
-from tsmamba.classify.vocabulary import Vocabulary
+from tsmamba.records.events import Events
+from tsmamba.records.vocabulary import Vocabulary
 
 __all__ = ["summarise"]
 

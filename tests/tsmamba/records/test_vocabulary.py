@@ -4,8 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tsmamba.classify.events import Events
-from tsmamba.classify.vocabulary import Scale, Static, Vocabulary
+from tsmamba.records.events import Events
+from tsmamba.records.vocabulary import Scale, Static, Vocabulary
 
 
 @pytest.mark.parametrize("log", [False, True])

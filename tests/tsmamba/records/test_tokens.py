@@ -3,9 +3,9 @@ import polars as pl
 import pytest
 import torch
 
-from tsmamba.classify.events import Events
-from tsmamba.classify.tokens import NEVER, bin_of, tokenise
-from tsmamba.classify.vocabulary import Scale, Vocabulary
+from tsmamba.records.events import Events
+from tsmamba.records.tokens import NEVER, bin_of, tokenise
+from tsmamba.records.vocabulary import Scale, Vocabulary
 
 PARTS = ("values", "since", "elapsed")
 PLAIN = Scale(-1e9, 1e9, log=False, mean=0.0, sd=1.0)

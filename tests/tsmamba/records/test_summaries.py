@@ -2,9 +2,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tsmamba.classify.events import Events
-from tsmamba.classify.summaries import summarise
-from tsmamba.classify.vocabulary import Scale, Static, Vocabulary
+from tsmamba.records.events import Events
+from tsmamba.records.summaries import summarise
+from tsmamba.records.vocabulary import Scale, Static, Vocabulary
 
 PLAIN = Scale(-1e9, 1e9, log=False, mean=0.0, sd=1.0)
 KNOWN = Static(PLAIN, ())

@@ -6,17 +6,32 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tsmamba.classify.cleaning import Rules
-from tsmamba.classify.events import Events, Repairs, brief
-from tsmamba.classify.fitting import Stays
-from tsmamba.classify.summaries import summarise
-from tsmamba.classify.tokens import tokenise
-from tsmamba.classify.vocabulary import Vocabulary
 from tsmamba.errors import FrameError
+from tsmamba.records.cleaning import Rules
+from tsmamba.records.events import Events, Repairs, brief
+from tsmamba.records.summaries import summarise
+from tsmamba.records.tokens import Tokens, tokenise
+from tsmamba.records.vocabulary import Vocabulary
 
-__all__ = ["Reader"]
+__all__ = ["Reader", "Stays"]
 
 _SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Stays:
+    """Stays in both forms that models read.
+
+    Parameters
+    ----------
+    tokens : Tokens
+        For networks.
+    summaries : ndarray of shape (n, F) or None
+        For trees, where there are any.
+    """
+
+    tokens: Tokens
+    summaries: np.ndarray | None
 
 
 @dataclass(frozen=True)
