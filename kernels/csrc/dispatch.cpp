@@ -59,15 +59,27 @@ const char *tsm_isa(void) {
   }
 }
 
-void tsm_prefer_large_pages(void *memory, int64_t bytes) {
+void tsm_prepare_pages(void *memory, int64_t bytes, int32_t threads) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-  constexpr uintptr_t page = 4096;
+  constexpr uintptr_t page = 4096, large = uintptr_t(1) << 21;
   const uintptr_t begin = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;
   const uintptr_t end = (reinterpret_cast<uintptr_t>(memory) + uintptr_t(bytes)) / page * page;
-  if (begin < end) madvise(reinterpret_cast<void *>(begin), end - begin, MADV_HUGEPAGE);
-#else
-  (void)memory, (void)bytes;
+  if (begin >= end) return;
+  madvise(reinterpret_cast<void *>(begin), end - begin, MADV_HUGEPAGE);
+#ifdef MADV_POPULATE_WRITE
+  if (threads < 2) return;
+  const int64_t count = int64_t((end - 1) / large - begin / large + 1);
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static) num_threads(threads)
 #endif
+  for (int64_t i = 0; i < count; ++i) {
+    const uintptr_t at = (begin / large + uintptr_t(i)) * large;
+    const uintptr_t from = at < begin ? begin : at, to = at + large < end ? at + large : end;
+    madvise(reinterpret_cast<void *>(from), to - from, MADV_POPULATE_WRITE);
+  }
+#endif
+#endif
+  (void)memory, (void)bytes, (void)threads;
 }
 
 TSM_FORWARD(tsm_selective_scan_fwd_f32, scan_fwd_f32, tsm_scan_args)

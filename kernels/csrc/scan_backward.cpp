@@ -12,7 +12,7 @@ namespace {
 template <class T, class E>
 class ScanBackward : ScanTask<T, E> {
   using Base = ScanTask<T, E>;
-  using typename Base::Block, typename Base::Part, typename Base::Steps;
+  using typename Base::Block, typename Base::Part, typename Base::Place, typename Base::Steps;
   using typename Base::S, typename Base::Tile, typename Base::V;
   using Base::k, Base::N, Base::K, Base::unrolled, Base::W, Base::ln2;
 
@@ -52,13 +52,14 @@ class ScanBackward : ScanTask<T, E> {
 
   // The recurrence of Count states again, keeping them.
   template <int Count>
-  void record(const Steps &s, const V *a2, const V *before, int64_t n, V *kept) const {
+  void record(const Steps &s, const V *a2, const V *before, int64_t n, V *kept, Ahead &ahead) const {
     const int64_t states = N, live = s.live, span = s.span;
     const T *b = s.b + n, *c = s.c + n;
     const V *const input = s.input, *const decay = s.decay;
     V *const sum = s.y, h[Count];
     for (int j = 0; j < Count; ++j) {
       Base::decays(s, a2[j], s.decay + j * span);
+      ahead.fetch();
       kept[j] = h[j] = before[j];
     }
     for (int64_t i = 0; i < live; ++i, b += states, c += states) {
@@ -135,17 +136,18 @@ class ScanBackward : ScanTask<T, E> {
   }
 
   void run_block(const Part &p, int64_t block, const V *a2, Steps s, const void *saved,
-                 const Record &kept, const Grads &g) const {
+                 const Record &kept, const Grads &g, Ahead ahead) const {
     const Block q = Base::block_of(p, block, a2);
     Base::open(q, s);
     open_backward(s);
+    ahead.share(N);
     Base::each_group([&](auto count, int64_t n) {
       constexpr int states = decltype(count)::value;
       V before[states];
       for (int j = 0; j < states; ++j)
         before[j] = S::load(Base::lane(saved, (n + j) * k.channels + p.channel(block)),
                             p.lanes(block));
-      record<states>(s, q.a2 + n, before, n, kept.h.get());
+      record<states>(s, q.a2 + n, before, n, kept.h.get(), ahead);
       const int64_t cell = block * N + n;
       adjoint<states>(s, q.a2 + n, n, kept.h.get(), &kept.maps[slot(n) * k.chunk], g.h + cell,
                       g.a + cell);
@@ -153,12 +155,19 @@ class ScanBackward : ScanTask<T, E> {
     close_backward(q, s, g.d_skip + block, g.bias + block);
   }
 
-  void run_strip(const Part &p, const Tile &tile, int64_t first, int64_t end, const V *a2,
+  void run_strip(const Part &p, const Tile &tile, Place here, int64_t end, const V *a2,
                  const void *saved, const Record &kept, const Grads &g) const {
+    const int64_t first = here.first;
+    const Place next = end < p.blocks() ? Place{here.chunk, end} : Place{here.chunk - 1, 0};
     Base::stage_inputs(p, tile, first, end);
     Base::template stage<E>(k.grad_out, p, tile, first, end, Base::at_grad_out);
-    for (int64_t block = first; block < end; ++block)
-      run_block(p, block, a2, tile.steps(block - first, N), saved, kept, g);
+    for (int64_t block = first; block < end; ++block) {
+      Ahead ahead = Base::inputs_ahead(p, next, block - first);
+      if (next.chunk >= 0) Base::template want_block<E>(ahead, k.grad_out, p, next, block - first);
+      for (const tsm_view &v : {k.grad_u, k.grad_delta, k.grad_z})
+        Base::template want_block<E>(ahead, v, p, here, block - first, true);
+      run_block(p, block, a2, tile.steps(block - first, N), saved, kept, g, ahead);
+    }
     Base::template unstage<E>(k.grad_u, p, tile, first, end, Base::at_u);
     Base::template unstage<E>(k.grad_delta, p, tile, first, end, Base::at_delta);
     Base::template unstage<E>(k.grad_z, p, tile, first, end, Base::at_z);
@@ -201,7 +210,7 @@ class ScanBackward : ScanTask<T, E> {
       const void *saved = Base::states_at(k.chunk_states, p.series.piece + chunk);
       for (int64_t j = 0; j < k.chunk * slots(); ++j) kept.maps[j] = V{};
       Base::each_strip(p, [&](int64_t first, int64_t end) {
-        run_strip(p, tile, first, end, a2.get(), saved, kept, grads);
+        run_strip(p, tile, {chunk, first}, end, a2.get(), saved, kept, grads);
       });
       store_maps(p, tile, kept.maps.get());
     }

@@ -7,19 +7,20 @@ namespace {
 template <class T, class E>
 class ScanForward : ScanTask<T, E> {
   using Base = ScanTask<T, E>;
-  using typename Base::Block, typename Base::Part, typename Base::Steps;
+  using typename Base::Block, typename Base::Part, typename Base::Place, typename Base::Steps;
   using typename Base::S, typename Base::Tile, typename Base::V;
   using Base::k, Base::N, Base::unrolled;
 
   // Count states from the n-th pass over the tile.
   template <int Count>
-  void recur(const Steps &s, const V *a2, V *state, int64_t n) const {
+  void recur(const Steps &s, const V *a2, V *state, int64_t n, Ahead &ahead) const {
     const int64_t states = N, live = s.live, span = s.span;
     const T *b = s.b + n, *c = s.c + n;
     const V *const input = s.input, *const decay = s.decay;
     V *const sum = s.y, h[Count];
     for (int j = 0; j < Count; ++j) {
       Base::decays(s, a2[n + j], s.decay + j * span);
+      ahead.fetch();
       h[j] = state[n + j];
     }
     for (int64_t i = 0; i < live; ++i, b += states, c += states) {
@@ -49,15 +50,20 @@ class ScanForward : ScanTask<T, E> {
     }
   }
 
-  void run_strip(const Part &p, const Tile &tile, int64_t first, int64_t end, const V *a2, V *h,
+  void run_strip(const Part &p, const Tile &tile, Place here, int64_t end, const V *a2, V *h,
                  V *total_dt) const {
+    const int64_t first = here.first;
+    const Place next = end < p.blocks() ? Place{here.chunk, end} : Place{here.chunk + 1, 0};
     Base::stage_inputs(p, tile, first, end);
     for (int64_t block = first; block < end; ++block) {
       const Block q = Base::block_of(p, block, a2);
       Steps s = tile.steps(block - first, N);
       Base::open(q, s);
+      Ahead ahead = Base::inputs_ahead(p, next, block - first);
+      Base::template want_block<E>(ahead, k.out, p, here, block - first, true);
+      ahead.share(N);
       Base::each_group([&](auto count, int64_t n) {
-        recur<decltype(count)::value>(s, q.a2, h + block * N, n);
+        recur<decltype(count)::value>(s, q.a2, h + block * N, n, ahead);
       });
       if (k.total_dt) Base::add_dt(s, total_dt + block);
       if (k.out.data) close(q, s);
@@ -78,7 +84,7 @@ class ScanForward : ScanTask<T, E> {
       if (k.chunk_states)
         Base::scatter(h.get(), p, Base::states_at(k.chunk_states, p.series.piece + chunk));
       Base::each_strip(p, [&](int64_t first, int64_t end) {
-        run_strip(p, tile, first, end, a2.get(), h.get(), total_dt.get());
+        run_strip(p, tile, {chunk, first}, end, a2.get(), h.get(), total_dt.get());
       });
     }
     if (k.final_state) Base::scatter(h.get(), p, Base::states_at(k.final_state, p.index));

@@ -12,8 +12,10 @@
 // Missing steps are not staged, so that no phase knows of them.
 #pragma once
 
+#include <initializer_list>
 #include <limits>
 
+#include "ahead.h"
 #include "kernels.h"
 #include "parallel.h"
 #include "series.h"
@@ -176,6 +178,42 @@ class ScanTask {
     stage<E>(k.delta, p, tile, first, end, at_delta);
     stage<E>(k.z, p, tile, first, end, at_z);
     if (k.dt_scale.inner_stride) stage<T>(k.dt_scale, p, tile, first, end, at_scale);
+  }
+
+  // Where the walk over strips stands.
+  struct Place {
+    int64_t chunk, first;
+  };
+  // The lines of a view that the rows of a chunk hold from `inner` on, or one line of each.
+  template <class X>
+  void want(Ahead &ahead, const tsm_view &v, const Part &p, int64_t chunk, int64_t inner,
+            int64_t bytes, bool write = false) const {
+    if (!v.data) return;
+    const int64_t begin = chunk * k.chunk, left = p.series.length - begin;
+    const auto *const first = reinterpret_cast<const char *>(row<X>(v, p.series, begin, inner));
+    for (int64_t line = 0; line < bytes; line += Ahead::line)
+      ahead.want(first + line, v.time_stride * int64_t(sizeof(X)), left < k.chunk ? left : k.chunk,
+                 write);
+  }
+  // What block i of the strip at a place reads or writes of a view.
+  template <class X>
+  void want_block(Ahead &ahead, const tsm_view &v, const Part &p, Place at, int64_t i,
+                  bool write = false) const {
+    const int64_t channel = p.channel(at.first + i), bytes = W * sizeof(X);
+    // Blocks narrower than a line share it; the first asks for it.
+    if (channel < p.end && channel * int64_t(sizeof(X)) % Ahead::line < bytes)
+      want<X>(ahead, v, p, at.chunk, channel, bytes, write);
+  }
+
+  // What block i of the strip at a place will read, and if it is the first of a chunk, B and C as well.
+  Ahead inputs_ahead(const Part &p, Place next, int64_t i) const {
+    Ahead ahead;
+    if (next.chunk < 0 || next.chunk >= chunks(p)) return ahead;
+    for (const tsm_view &v : {k.u, k.delta, k.z}) want_block<E>(ahead, v, p, next, i);
+    if (i || next.first) return ahead;
+    for (const tsm_view &v : {k.b, k.c})
+      want<E>(ahead, v, p, next.chunk, p.group * v.inner_stride, N * sizeof(E));
+    return ahead;
   }
 
   // To the exponential a NaN with its sign bit set is a very negative number.

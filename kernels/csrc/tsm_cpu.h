@@ -20,7 +20,7 @@
 
 #include <stdint.h>
 
-#define TSM_ABI_VERSION 3
+#define TSM_ABI_VERSION 4
 
 enum { TSM_OK = 0, TSM_OUT_OF_MEMORY = 1, TSM_POSITIVE_A = 2 };
 
@@ -163,8 +163,9 @@ int32_t tsm_abi_version(void);
 const char *tsm_isa(void);
 
 /* Asks the system to back new memory with large pages, where it can; otherwise does nothing. A fresh
- * output of some megabytes costs more in page faults than a kernel takes to fill it. */
-void tsm_prefer_large_pages(void *memory, int64_t bytes);
+ * output of some megabytes costs more in page faults than a kernel takes to fill it. Several threads
+ * make the pages at once: later they would meet at the same one, and each would clear it. */
+void tsm_prepare_pages(void *memory, int64_t bytes, int32_t threads);
 
 int32_t tsm_selective_scan_fwd_f32(const tsm_scan_args *args);
 int32_t tsm_selective_scan_fwd_f64(const tsm_scan_args *args);

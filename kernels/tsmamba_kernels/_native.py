@@ -14,7 +14,7 @@ from torch import Tensor
 from tsmamba_kernels._shapes import POSITIVE_A
 from tsmamba_kernels.errors import KernelError, ShapeError
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 # Bytes from which results are worth large pages: two of them.
 LARGE = 1 << 22
 DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16"}
@@ -169,7 +169,9 @@ def empty(like: Tensor, *shape: int) -> Tensor:
     """Return new memory for a result, in large pages where it is large."""
     x = like.new_empty(shape)
     if LIBRARY is not None and x.nbytes >= LARGE:
-        LIBRARY.tsm_prefer_large_pages(ctypes.c_void_p(x.data_ptr()), ctypes.c_int64(x.nbytes))
+        LIBRARY.tsm_prepare_pages(
+            ctypes.c_void_p(x.data_ptr()), ctypes.c_int64(x.nbytes), torch.get_num_threads()
+        )
     return x
 
 

@@ -128,8 +128,13 @@ class Ranks:
             distributed.all_reduce(values)
         return values
 
-    def sum_gradients(self, network: nn.Module, loss: Tensor) -> Tensor:
-        """Give the network the gradients of the whole batch, and return the loss of it.
+    def sum_gradients(
+        self, network: nn.Module, loss: Tensor, *, late: bool = False
+    ) -> tuple[Tensor, bool]:
+        """Give the network the gradients of the whole batch; return its loss and who is late.
+
+        All that ranks tell each other in a step goes in one message, as each costs a wait for the
+        slowest.
 
         Parameters
         ----------
@@ -137,24 +142,15 @@ class Ranks:
             After the backward pass of this rank's part of the loss.
         loss : scalar Tensor
             That part; without any windows it has no gradient, and counts as none.
+        late : bool, default False
+            Whether time is up here.
 
         Returns
         -------
-        scalar Tensor
+        loss : scalar Tensor
             The sum of all parts.
-        """
-        if self.size == 1:
-            return loss.detach()
-        trained = [each for each in network.parameters() if each.requires_grad]
-        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in trained]
-        every = self.summed(parameters_to_vector([*gradients, loss.detach()]))
-        vector_to_parameters(every, gradients)
-        for parameter, gradient in zip(trained, gradients, strict=True):
-            parameter.grad = gradient
-        return every[-1]
-
-    def any_late(self, late: bool) -> bool:
-        """Return whether time is up on any rank.
+        late : bool
+            Whether time is up on any rank.
 
         Raises
         ------
@@ -162,16 +158,22 @@ class Ranks:
             On every rank, if the user stopped any of them.
         """
         if self.size == 1:
-            return late
-        flags = torch.tensor([float(late), float(self._interrupted)])
-        distributed.all_reduce(flags, distributed.ReduceOp.MAX)
-        if flags[1]:
+            return loss.detach(), late
+        trained = [each for each in network.parameters() if each.requires_grad]
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in trained]
+        flags = loss.new_tensor([late, self._interrupted])
+        every = self.summed(parameters_to_vector([*gradients, loss.detach(), flags]))
+        vector_to_parameters(every, gradients)
+        for parameter, gradient in zip(trained, gradients, strict=True):
+            parameter.grad = gradient
+        total, any_late, interrupted = every[-3:]
+        if interrupted:
             raise KeyboardInterrupt
-        return bool(flags[0])
+        return total, bool(any_late)
 
     @contextmanager
     def noting_interrupts(self) -> Iterator[None]:
-        """Leave Ctrl-C to `any_late`: a rank that stops by itself would leave the others waiting.
+        """Leave Ctrl-C to `sum_gradients`: a rank that stops alone would leave others waiting.
 
         Python hears signals in its main thread only; a fit in another one is not stopped.
         """

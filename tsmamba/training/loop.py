@@ -95,7 +95,8 @@ def train(
             loss = batch_loss(network)
             if loss.requires_grad:  # a batch smaller than the ranks leaves some without a part
                 loss.backward()
-            loss = ranks.sum_gradients(network, loss)
+            late = _is_late(started, settings.max_time)
+            loss, late = ranks.sum_gradients(network, loss, late=late)
             nn.utils.clip_grad_norm_(network.parameters(), settings.clip_norm)
             optimizer.step()
             schedule.step()
@@ -105,7 +106,6 @@ def train(
             history.seconds += time.perf_counter() - step_started
             on_step(history.steps, loss.item())
             fit.step(loss.item(), network)
-            late = ranks.any_late(_is_late(started, settings.max_time))
             last = late or history.steps == settings.steps
             if last or history.steps % settings.eval_every == 0:
                 error = validation_error(average)
