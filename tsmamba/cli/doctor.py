@@ -23,7 +23,7 @@ EXTRAS = {
     "tune": ("optuna",),
     "kafka": ("confluent_kafka",),
     "mlflow": ("mlflow",),
-    "serve": ("fastapi", "prometheus_client", "uvicorn"),
+    "serve": ("fastapi", "filelock", "prometheus_client", "uvicorn"),
     "ray": ("ray",),
     "gpu-metrics": ("nvidia_ml_py",),
 }

@@ -5,9 +5,11 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from tsmamba.anomaly.estimator import MambaDetector
 from tsmamba.anomaly.result import Result, Time
-from tsmamba.errors import ParameterError
+from tsmamba.errors import CheckpointError, ParameterError
 from tsmamba.serving.app.engine import StatefulEngine
 from tsmamba.serving.app.messages import Row, RowResult
 
@@ -38,6 +40,7 @@ class RowEngine(StatefulEngine):
         names = getattr(detector, "feature_names_in_", range(detector.n_features_in_))
         self._channels = [str(name) for name in names]
         self._path: Path | None = None
+        self._lock: FileLock | None = None
 
     @property
     def n_series(self) -> int:
@@ -92,11 +95,16 @@ class RowEngine(StatefulEngine):
 
     def open(self, path: Path, *, anew: bool = False) -> None:
         """Go on from a file of states, and write to it from now on."""
-        if path.exists() and not anew:
-            self._stream.load(path)
-        self._path = path
-        # A place that cannot be written is told at the start, not at the first save.
-        self.save()
+        self._lock = _locked(path)
+        try:
+            if path.exists() and not anew:
+                self._stream.load(path)
+            self._path = path
+            # A place that cannot be written is told at the start, not at the first save.
+            self.save()
+        except Exception:
+            self.close()
+            raise
 
     def save(self) -> None:
         """Write the states of all series, whole or not at all."""
@@ -106,6 +114,9 @@ class RowEngine(StatefulEngine):
     def close(self) -> None:
         """Let go of the file."""
         self._path = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     def _check(self, row: Row) -> None:
         where = f"series {row.series!r}, time {row.time}"
@@ -169,6 +180,27 @@ class RowEngine(StatefulEngine):
             contributions=named,
             scored_time=result.t,
         )
+
+
+def _locked(path: Path) -> FileLock:
+    """Keep other processes off a file, until the lock is released or this process ends.
+
+    The file itself is replaced at every save, so the lock lies beside it.
+    """
+    if not path.parent.is_dir():
+        raise CheckpointError(
+            f"there is no folder {str(path.parent)!r} for the checkpoint; make it first"
+        )
+    lock = FileLock(f"{path}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise CheckpointError(
+            f"{str(path)!r} is in use by another process; stop it, or name another file"
+        ) from None
+    except OSError as error:
+        raise CheckpointError(f"cannot write beside {str(path)!r}: {error.strerror}") from error
+    return lock
 
 
 def _finite(value: float | None) -> float | None:

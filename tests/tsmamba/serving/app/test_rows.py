@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from tsmamba import MambaDetector
-from tsmamba.errors import ModelFileError, ParameterError
+from tsmamba.errors import CheckpointError, ModelFileError, ParameterError
 from tsmamba.serving.app.messages import Row
 from tsmamba.serving.app.rows import RowEngine
 
@@ -185,22 +185,36 @@ def test_a_checkpoint_goes_on_bit_for_bit(pumps, make_rows, tmp_path):
     results = told(first.score(rows[:60]))
     first.save()
     first.score(rows[60:])  # lost, as by a crash
+    first.close()
     second.open(tmp_path / "state")
     assert results + told(second.score(rows[60:])) == wanted
 
 
 def test_a_checkpoint_of_another_detector_is_refused_or_replaced(pumps, make_pumps, tmp_path):
-    RowEngine(pumps, 10).open(tmp_path / "state")
+    engine = RowEngine(pumps, 10)
+    engine.open(tmp_path / "state")
+    engine.close()
     other = RowEngine(make_pumps(seed=5), 10)
     with pytest.raises(ModelFileError, match="holds streams of another detector"):
         other.open(tmp_path / "state")
     other.open(tmp_path / "state", anew=True)
+    other.close()
     RowEngine(make_pumps(seed=5), 10).open(tmp_path / "state")
 
 
 def test_a_place_that_cannot_be_written_is_refused_at_once(engine, tmp_path):
-    with pytest.raises(ModelFileError, match="cannot write"):
+    with pytest.raises(CheckpointError, match="there is no folder"):
         engine.open(tmp_path / "no folder" / "state")
+
+
+def test_one_process_at_a_time_uses_a_checkpoint(pumps, make_rows, tmp_path):
+    first, second = RowEngine(pumps, 10), RowEngine(pumps, 10)
+    first.open(tmp_path / "state")
+    with pytest.raises(CheckpointError, match="in use by another process"):
+        second.open(tmp_path / "state")
+    first.score(read(make_rows("p", 10)))
+    first.close()
+    second.open(tmp_path / "state")
 
 
 def test_rows_far_apart_are_a_gap(pumps, make_rows):

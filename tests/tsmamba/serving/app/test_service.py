@@ -1,6 +1,7 @@
 """Exchange of the model, and checkpoints, without HTTP."""
 
 import logging
+import shutil
 
 import pytest
 
@@ -90,8 +91,7 @@ def test_a_checkpoint_that_cannot_be_written_is_told_and_tried_again(
     folder = tmp_path / "folder"
     folder.mkdir()
     service = Service(shelf(pumps), checkpoint=folder / "state")
-    (folder / "state").unlink()
-    folder.rmdir()
+    shutil.rmtree(folder)
     service.score_rows(rows)
     service.save()
     assert "no checkpoint was written: cannot write" in caplog.text
