@@ -106,6 +106,19 @@ def load_model(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any],
     return json.loads(header["settings"]), tensors
 
 
+def under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names begin so, by the rest of their names.
+
+    Examples
+    --------
+    >>> list(under({"0.weight": torch.ones(1), "1.weight": torch.ones(1)}, "0."))
+    ['weight']
+    """
+    return {
+        name.removeprefix(prefix): part for name, part in tensors.items() if name.startswith(prefix)
+    }
+
+
 def _plain(value: Any) -> Any:
     """Give numbers and arrays of numpy, which users pass as parameters, as JSON types."""
     if isinstance(value, np.generic | np.ndarray):

@@ -2,7 +2,6 @@
 
 import os
 import time
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -22,12 +21,13 @@ from tsmamba.classify.saved import load_classifier, save_classifier
 from tsmamba.classify.scores import check_metric, figures, measured
 from tsmamba.classify.stream import RiskStream
 from tsmamba.data.frame import frame_kind, to_native
-from tsmamba.errors import FrameWarning, ParameterError
+from tsmamba.errors import ParameterError
 from tsmamba.forecast.defaults import check_parameters
 from tsmamba.forecast.progress import progress_bar
-from tsmamba.records.events import EventColumns, Repairs, brief, read_events
+from tsmamba.records.events import EventColumns, Repairs, brief, read_events, tell
 from tsmamba.records.reader import Reader
 from tsmamba.training import Training
+from tsmamba.training.drawing import training_of
 
 __all__ = ["MambaClassifier"]
 
@@ -189,7 +189,10 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
             causal=self.causal,
             d_model=preset.d_model,
         )
-        training = self._training(len(numbers) * (preset.folds - 1) // preset.folds, preset.epochs)
+        learned = len(numbers) * (preset.folds - 1) // preset.folds
+        training = training_of(
+            self.training, Training(lr=_LR, ema_decay=_EMA_DECAY), learned, preset.epochs
+        )
         steps = preset.folds * training.steps
         with (
             torch.random.fork_rng(devices=[]),
@@ -211,7 +214,7 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
             "seconds": time.perf_counter() - started,
         }
         self._reader, self._ensemble = reader, ensemble
-        _warn(repairs)
+        tell(repairs, stacklevel=3)
         return self
 
     def predict_proba(self, events: Any) -> Any:
@@ -336,7 +339,7 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
         explained = explain_frame(
             events, self._columns(), self._reader, self._ensemble, number, repairs
         )
-        _warn(repairs)
+        tell(repairs, stacklevel=3)
         return explained
 
     def stream(self) -> RiskStream:
@@ -454,14 +457,6 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
             self.id_col, self.time_col, self.code_col, self.value_col, self.label_col
         )
 
-    def _training(self, stays: int, epochs: int) -> Training:
-        """Return the knobs of training on so many stays; weights are looked at only at its end."""
-        knobs = Training(lr=_LR, ema_decay=_EMA_DECAY) if self.training is None else self.training
-        steps = knobs.max_steps
-        if steps is None:
-            steps = max(1, epochs * stays // min(knobs.batch_size, stays))
-        return Training(**{**knobs.get_params(), "max_steps": steps, "eval_every": max(1, steps)})
-
     def _answers(self, events: Any) -> tuple[pl.Series, np.ndarray]:
         """Return the ids of the stays and the probabilities of each."""
         check_is_fitted(self)
@@ -475,11 +470,5 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
         bare = cleaned.ids.filter(~pl.Series(there))
         names = ", ".join(brief(repr(name)) for name in bare.head(_SHOWN))
         repairs.note("a stay without measurement, answered with the prior", len(bare), names)
-        _warn(repairs)
+        tell(repairs, stacklevel=3)
         return cleaned.ids, probabilities
-
-
-def _warn(repairs: Repairs) -> None:
-    if repairs.counts:
-        told = "; ".join(repairs.lines())
-        warnings.warn(f"events were mended or set aside: {told}", FrameWarning, stacklevel=4)

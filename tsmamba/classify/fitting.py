@@ -14,6 +14,7 @@ from tsmamba.classify.network import RecordConfig, RecordNetwork
 from tsmamba.records.reader import Stays
 from tsmamba.records.tokens import Tokens
 from tsmamba.training import Training, train
+from tsmamba.training.drawing import drawn
 
 __all__ = ["Ensemble", "Member", "fit_ensemble"]
 
@@ -152,11 +153,11 @@ def _train_network(
     on_step: Callable[[int, float], None],
 ) -> RecordNetwork:
     target = torch.from_numpy(labels)
-    drawn = _drawn(torch.from_numpy(inside), training.batch_size)
+    batches = drawn(torch.from_numpy(inside), training.batch_size)
     watched = torch.from_numpy(outside)
 
     def batch_loss(network: RecordNetwork) -> Tensor:
-        stays = next(drawn)
+        stays = next(batches)
         batch = tokens.batch(stays)
         answers = network(batch)
         new = (batch.since[:, 1:] == 0) & batch.mask[:, 1:, None]
@@ -175,15 +176,6 @@ def _train_network(
     network = RecordNetwork(config)
     train(network, training, batch_loss, validation_error, on_step)
     return network
-
-
-def _drawn(stays: Tensor, size: int) -> Iterator[Tensor]:
-    """Yield batches, every stay once before any comes again."""
-    while True:
-        order = stays[torch.randperm(len(stays))]
-        for part in order.split(size):
-            if len(part) == size or len(stays) < size:
-                yield part
 
 
 def _class_loss(logits: Tensor, target: Tensor, mask: Tensor) -> Tensor:

@@ -6,13 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tsmamba.nn import MambaStack
+from tsmamba.records.encoder import StayEncoder
 from tsmamba.records.tokens import Batch
 
 __all__ = ["Answers", "RecordConfig", "RecordNetwork"]
-
-# The scan weighs what comes in by the time that passes; beyond this a gap tells no more.
-_LONGEST_GAP = 8.0
 
 
 @dataclass(frozen=True)
@@ -49,14 +46,11 @@ class Answers(NamedTuple):
     following: Tensor  # (B, L, V), values of the next token
 
 
-class RecordNetwork(nn.Module):
-    """A Mamba that reads what was measured, when, and what is known at the start.
+class RecordNetwork(StayEncoder):
+    """A Mamba that reads a stay and answers.
 
-    Each token is values carried forward, which of them are new, and how long ago each was measured
-    (Che et al. 2018, Recurrent neural networks for multivariate time series with missing values,
-    use the same three). Time that passes between tokens drives the scan. What all tokens say is
-    pooled by mean, maximum and last; a second head tells the values of the next token, which
-    teaches the network more than the few labels do.
+    What all tokens say is pooled by mean, maximum and last; a second head tells the values of the
+    next token, which teaches the network more than the few labels do.
 
     Parameters
     ----------
@@ -74,37 +68,27 @@ class RecordNetwork(nn.Module):
     """
 
     def __init__(self, config: RecordConfig) -> None:
-        super().__init__()
+        super().__init__(
+            config.n_codes,
+            config.n_statics,
+            config.d_model,
+            config.n_layers,
+            config.d_state,
+            causal=config.causal,
+            input_dropout=config.input_dropout,
+        )
         self.config = config
         width = config.d_model
-        self.input_dropout = nn.Dropout(config.input_dropout)
-        self.embed = nn.Linear(3 * config.n_codes, width)
-        self.embed_statics = nn.Linear(config.n_statics, width) if config.n_statics else None
-        self.stack = MambaStack(
-            width, config.n_layers, config.d_state, bidirectional=not config.causal
-        )
         self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Linear((4 if config.n_statics else 3) * width, config.n_outputs)
         self.head_following = nn.Linear(width, config.n_codes)
 
     def forward(self, batch: Batch) -> Answers:
         """Return the answers on some stays."""
-        statics = None if self.embed_statics is None else self.embed_statics(batch.statics)
-        tokens = self.tokens(batch.values, batch.since, statics)
-        encoded = self.stack(tokens, mask=batch.mask, delta_scale=self.passed(batch.elapsed))
+        statics = self.known(batch)
+        encoded = self.encoded(batch, statics)
         pooled = (self._pooled_so_far if self.config.causal else self._pooled)(encoded, batch.mask)
         return Answers(self.answer(pooled, statics), self.head_following(encoded))
-
-    def tokens(self, values: Tensor, since: Tensor, statics: Tensor | None) -> Tensor:
-        """Embed tokens, (B, L, V) each, beside what is static, (B, D)."""
-        ago = torch.log1p(2.0 * since) / 2.0
-        inputs = torch.cat([values, (since == 0).to(values.dtype), ago], -1)
-        tokens: Tensor = self.embed(self.input_dropout(inputs))
-        return tokens if statics is None else tokens + statics[:, None]
-
-    def passed(self, elapsed: Tensor) -> Tensor:
-        """Return the time that the scan lets pass, bounded."""
-        return elapsed.clamp(max=_LONGEST_GAP)
 
     def answer(self, pooled: Tensor, statics: Tensor | None) -> Tensor:
         """Return the logits of what was pooled, (B, ..., 3 D)."""

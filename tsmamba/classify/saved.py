@@ -10,7 +10,7 @@ import torch
 from tsmamba.classify.boosting import Trees
 from tsmamba.classify.fitting import Ensemble, Member
 from tsmamba.classify.network import RecordConfig, RecordNetwork
-from tsmamba.persistence import load_model, save_model
+from tsmamba.persistence import load_model, save_model, under
 
 __all__ = ["load_classifier", "save_classifier"]
 
@@ -67,15 +67,9 @@ def load_classifier(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Ensem
     while f"{len(members)}.network.head.bias" in tensors:
         number = len(members)
         network = RecordNetwork(config)
-        network.load_state_dict(_under(tensors, f"{number}.network."))
-        nodes = {name: part.numpy() for name, part in _under(tensors, f"{number}.trees.").items()}
+        network.load_state_dict(under(tensors, f"{number}.network."))
+        nodes = {name: part.numpy() for name, part in under(tensors, f"{number}.trees.").items()}
         trees = Trees(nodes, tensors[f"{number}.start"].numpy()) if nodes else None
         members.append(Member(network.eval(), trees))
     slope, offset = (np.array(tensors[name].numpy()) for name in ("slope", "offset"))
     return settings, Ensemble(tuple(members), slope, offset)
-
-
-def _under(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
-    return {
-        name.removeprefix(prefix): part for name, part in tensors.items() if name.startswith(prefix)
-    }

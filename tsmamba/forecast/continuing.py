@@ -85,6 +85,8 @@ class ContinuedFits(RollingOrigins):
         >>> forecaster.report_["training_windows"], forecaster.report_["drawn_to"]
         (189, 'present weights')
         """
+        if self._events is not None:
+            self._check_of_series("partial_fit")
         if not hasattr(self, "_fitted"):
             return self.fit(df)
         return self._continue(df, Fitting)

@@ -4,7 +4,6 @@ from typing import Any
 
 import polars as pl
 import torch
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tsmamba.data.frame import frame_kind, to_native
@@ -64,7 +63,7 @@ class Embeddings(FrameReader):
         >>> vectors.shape, vectors.columns[:2]
         ((1, 96), ['e0', 'e1'])
         """
-        check_is_fitted(self)
+        self._check_of_series("embed")
         inputs, fitted = self._inputs(), self._fitted
         # By its own scale, for that of the fit would make the vector one of the level, too.
         panel = inputs.panel(df, self.freq_)

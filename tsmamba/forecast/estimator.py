@@ -20,6 +20,7 @@ from tsmamba.forecast.backtest import forecast_ahead, naive_scales
 from tsmamba.forecast.columns import Bands
 from tsmamba.forecast.defaults import Plan, check_parameters, choose_season, plan
 from tsmamba.forecast.embedding import Embeddings
+from tsmamba.forecast.events.model import EventModel
 from tsmamba.forecast.finetuning import FineTuning
 from tsmamba.forecast.fitting import Fitting, Recipe
 from tsmamba.forecast.network import CorrectorConfig
@@ -196,6 +197,9 @@ class MambaForecaster(FineTuning, Embeddings):
         """
         preset = self._check_parameters()
         check_parameters(least=0, val_size=val_size)
+        columns = self._event_columns(df)
+        if columns is not None:
+            return self._fit_events(df, columns, val_size)
         inputs = self._inputs()
         panel = inputs.weighted(df, inputs.panel(df, self.freq))
         sizes = self._plan(panel, preset)
@@ -222,13 +226,14 @@ class MambaForecaster(FineTuning, Embeddings):
         self.season_length_ = sizes.season
         self.freq_ = panel.freq
         self.report_ = report
-        self._fitted = fitted
+        self._fitted, self._events = fitted, None
         return self
 
     def predict(
         self,
         df: Any = None,
         *,
+        X_df: Any = None,
         future: Any = None,
         horizon: int | None = None,
         level: Sequence[float] | None = None,
@@ -242,7 +247,10 @@ class MambaForecaster(FineTuning, Embeddings):
         ----------
         df : frame, optional
             History to start from, in place of the fitted one: newer rows, or other series. Nothing
-            is fitted to it.
+            is fitted to it. After a fit on events it must be given: the events so far.
+        X_df : frame, optional
+            Of events, the rows to forecast: subject, time and, if not all are wanted, code. By
+            default every code at the end of each bin of the horizon.
         future : frame, optional
             Covariates that are known ahead, a row for each series and step; `make_future_frame`
             lists these.
@@ -264,7 +272,7 @@ class MambaForecaster(FineTuning, Embeddings):
         -------
         frame of the type that came in
             Columns of id and time, "target" for wide frames, "MambaForecaster" and one for each
-            bound or quantile; ``horizon_`` rows a series.
+            bound or quantile; ``horizon_`` rows a series. Of events: subject, time, code and these.
 
         Raises
         ------
@@ -275,8 +283,16 @@ class MambaForecaster(FineTuning, Embeddings):
         """
         check_is_fitted(self)
         check_parameters(horizon=horizon, context_length=context_length)
-        horizon = horizon or self.horizon_
         bands = Bands.of(level, quantiles, self.quantiles)
+        if self._events is not None:
+            of_series = {"future": future, "context_length": context_length, "base_only": base_only}
+            return self._answer_events(df, X_df, horizon, bands, of_series)
+        if X_df is not None:
+            raise ParameterError(
+                "X_df= is for events, and the forecaster was fitted on series; pass future= in its "
+                "place, or fit on events with preset='ehr'"
+            )
+        horizon = horizon or self.horizon_
         panel, covariates = self._known(df)
         inputs, fitted, model = self._inputs(), self._fitted, self._fitted.model
         if context_length is not None:
@@ -322,6 +338,7 @@ class MambaForecaster(FineTuning, Embeddings):
         MissingExtraError
             Without matplotlib.
         """
+        self._check_of_series("plot")
         from tsmamba.plotting import plot_forecast
 
         forecast = self.predict(future=future, level=level)
@@ -355,12 +372,11 @@ class MambaForecaster(FineTuning, Embeddings):
         for name in ("training", "network"):
             nested = parameters[name]
             parameters[name] = None if nested is None else nested.get_params()
-        settings = {
-            "parameters": parameters,
-            "season": self.season_length_,
-            "report": self.report_,
-            "freq": self.freq_.to_dict(),
-        }
+        settings = {"parameters": parameters, "report": self.report_}
+        if self._events is not None:
+            save_fitted(path, settings, self._events)
+            return
+        settings |= {"season": self.season_length_, "freq": self.freq_.to_dict()}
         save_fitted(path, settings, self._fitted)
 
     @classmethod
@@ -388,6 +404,9 @@ class MambaForecaster(FineTuning, Embeddings):
             if parameters[name] is not None:
                 parameters[name] = nested(**parameters[name])
         self = cls(**parameters)
+        if isinstance(fitted, EventModel):
+            self._took_events(fitted, settings["report"])
+            return self
         self.horizon_ = fitted.model.horizon
         self.context_length_ = fitted.model.context.length
         self.season_length_ = settings["season"]

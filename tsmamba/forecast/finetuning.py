@@ -4,8 +4,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
-from sklearn.utils.validation import check_is_fitted
-
 from tsmamba.callbacks import observed
 from tsmamba.errors import ParameterError
 from tsmamba.forecast.calibration import calibrate
@@ -89,7 +87,7 @@ class FineTuning(ContinuedFits):
         >>> tuned.predict()["ds"][0]
         1500
         """
-        check_is_fitted(self)
+        self._check_of_series("finetune")
         tuning = Tuning(method, warmup_steps, rank, alpha)
         tuning.check()
         settings = training or self.training or Training()

@@ -6,8 +6,6 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 from polars import selectors as cs
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from tsmamba.data.covariates import Covariates, Roles
 from tsmamba.data.frame import frame_kind, to_native
@@ -15,6 +13,7 @@ from tsmamba.data.frequency import Frequency
 from tsmamba.data.panel import Panel, future_frame
 from tsmamba.forecast.backtest import joined
 from tsmamba.forecast.defaults import check_parameters
+from tsmamba.forecast.events.forecaster import EventForecasts
 from tsmamba.forecast.inputs import Inputs
 from tsmamba.forecast.model import ForecastModel
 from tsmamba.forecast.saved import Fitted
@@ -23,17 +22,13 @@ from tsmamba.forecast.saved import Fitted
 _SEASONS_KEPT = 8
 
 
-class FrameReader(BaseEstimator):
+class FrameReader(EventForecasts):
     """An estimator that reads frames by the columns it was given and keeps their last rows."""
 
-    id_col: str
-    time_col: str
-    target_col: str | Sequence[str]
     past_covariates: Sequence[str] | None
     future_covariates: Sequence[str] | None
     static_covariates: Sequence[str] | None
     weight_col: str | None
-    horizon_: int
     context_length_: int
     season_length_: int
     freq_: Frequency
@@ -42,7 +37,7 @@ class FrameReader(BaseEstimator):
     @property
     def input_schema_(self) -> dict[str, pl.DataType]:
         """The columns that `predict` reads and their types, numbers as Float64, as of the fit."""
-        check_is_fitted(self)
+        self._check_of_series("input_schema_")
         return dict(self._fitted.history.schema)
 
     def make_future_frame(self, df: Any = None, *, horizon: int | None = None) -> Any:
@@ -65,7 +60,7 @@ class FrameReader(BaseEstimator):
         NotFittedError
             Before `fit` or `load`.
         """
-        check_is_fitted(self)
+        self._check_of_series("make_future_frame")
         check_parameters(horizon=horizon)
         panel, _ = self._known(df)
         frame = future_frame(panel, horizon or self.horizon_, by_target=False)
@@ -94,7 +89,7 @@ class FrameReader(BaseEstimator):
         FrameError
             If the frame cannot be used; nothing is changed then.
         """
-        check_is_fitted(self)
+        self._check_of_series("update")
         joined = self._joined(rows)
         panel, _ = self._known(joined)
         self._fitted = self._fitted.continued(

@@ -7,7 +7,6 @@ import numpy as np
 import polars as pl
 import torch
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from tsmamba.callbacks import current_fit, observed
 from tsmamba.data.frame import frame_kind, to_native
@@ -76,7 +75,7 @@ class RollingOrigins(FrameReader):
         check_parameters(n_windows=n_windows, step_size=step_size)
         bands = Bands.of(level, quantiles, self.quantiles)
         if use_fitted:
-            check_is_fitted(self)
+            self._check_of_series("cross_validation")
             panel, _ = self._known(df)
             horizon = self.horizon_
         else:
@@ -126,7 +125,7 @@ class RollingOrigins(FrameReader):
         FrameError
             If the frame cannot be used or holds no row after the history.
         """
-        check_is_fitted(self)
+        self._check_of_series("score")
         backtest.check_metric(metric)
         history, _ = self._known(None)
         following = self._inputs().panel(test, self.freq_, self._fitted.scaling)

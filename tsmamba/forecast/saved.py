@@ -12,6 +12,8 @@ from torch import Tensor
 from tsmamba.data.encoding import Encoding
 from tsmamba.data.frame import FrameKind
 from tsmamba.data.panel import Scaling
+from tsmamba.forecast.events.model import EventModel
+from tsmamba.forecast.events.saved import event_parts, restored
 from tsmamba.forecast.model import ForecastModel
 from tsmamba.persistence import load_model, save_model
 
@@ -50,7 +52,9 @@ class Fitted:
         return replace(self, history=history)
 
 
-def save_fitted(path: str | os.PathLike[str], settings: dict[str, Any], fitted: Fitted) -> None:
+def save_fitted(
+    path: str | os.PathLike[str], settings: dict[str, Any], fitted: Fitted | EventModel
+) -> None:
     """Write a fitted forecaster.
 
     Parameters
@@ -59,9 +63,13 @@ def save_fitted(path: str | os.PathLike[str], settings: dict[str, Any], fitted: 
         The file.
     settings : dict
         Parameters and fitted attributes, plain values.
-    fitted : Fitted
+    fitted : Fitted or EventModel
         What it keeps.
     """
+    if isinstance(fitted, EventModel):
+        events, tensors = event_parts(fitted)
+        save_model(path, _KIND, {**settings, "events": events}, tensors)
+        return
     model, tensors = fitted.model.to_parts()
     scaling = fitted.scaling
     series = pl.DataFrame(
@@ -88,7 +96,7 @@ def save_fitted(path: str | os.PathLike[str], settings: dict[str, Any], fitted: 
     save_model(path, _KIND, whole, tensors)
 
 
-def load_fitted(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Fitted]:
+def load_fitted(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Fitted | EventModel]:
     """Read what `save_fitted` wrote.
 
     Parameters
@@ -102,6 +110,8 @@ def load_fitted(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Fitted]:
         As they were given.
     """
     settings, tensors = load_model(path, _KIND)
+    if "events" in settings:
+        return settings, restored(settings["events"], tensors)
     series = _frame(tensors["series"])
     encoding = settings["encoding"]
     fitted = Fitted(

@@ -1,6 +1,7 @@
 """Events of stays as users send them, read into one table: stay, time, code, value."""
 
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -10,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from tsmamba.data.frame import column_names, to_polars
-from tsmamba.errors import FrameError
+from tsmamba.errors import FrameError, FrameWarning
 
 __all__ = [
     "LARGEST",
@@ -19,9 +20,13 @@ __all__ = [
     "Events",
     "Repairs",
     "brief",
+    "is_stamp",
     "read_events",
     "read_time",
+    "read_times",
     "sample",
+    "tell",
+    "write_times",
 ]
 
 # Of an hour. Times between stamps are rounded to them, so that no shift of a stay changes anything.
@@ -158,11 +163,11 @@ def read_events(df: Any, columns: EventColumns, repairs: Repairs) -> Events:
     given = pl.DataFrame({"id": frame[columns.id_col]})
     times = frame[columns.time_col]
     place = given.join(number, on="id", how="left", maintain_order="left").select(
-        "stay", _times(times).alias("time")
+        "stay", read_times(times).alias("time")
     )
     long = columns.code_col in present and columns.code_col != columns.id_col
     rows = (_long if long else _wide)(frame, place, columns, repairs)
-    return Events(ids, rows, from_zero=not _is_stamp(times))
+    return Events(ids, rows, from_zero=not is_stamp(times))
 
 
 def read_time(time: float | timedelta | datetime | date | None) -> tuple[float, bool]:
@@ -191,10 +196,27 @@ def read_time(time: float | timedelta | datetime | date | None) -> tuple[float, 
     (0.5, True)
     """
     column = pl.Series("time", [time], strict=False)
-    hours = _times(column)[0]
+    hours = read_times(column)[0]
     if hours is None or not math.isfinite(hours):
         raise FrameError(f"{time!r} is not a time; pass a stamp, a duration or a finite number")
-    return hours, not _is_stamp(column)
+    return hours, not is_stamp(column)
+
+
+def tell(repairs: Repairs, stacklevel: int) -> None:
+    """Warn of all that was mended or set aside, at once.
+
+    Parameters
+    ----------
+    repairs : Repairs
+        What was counted.
+    stacklevel : int
+        As in `warnings.warn`, from the caller's point of view.
+    """
+    if repairs.counts:
+        told = "; ".join(repairs.lines())
+        warnings.warn(
+            f"events were mended or set aside: {told}", FrameWarning, stacklevel=stacklevel + 1
+        )
 
 
 def sample(rows: pl.DataFrame) -> str:
@@ -208,12 +230,34 @@ def brief(text: str) -> str:
     return text if len(text) <= _MOST_LETTERS else text[:_MOST_LETTERS] + "..."
 
 
-def _is_stamp(column: pl.Series) -> bool:
+def is_stamp(column: pl.Series) -> bool:
+    """Say whether times are stamps of a common clock, not counted from the start of a stay."""
     return column.dtype.is_temporal() and not isinstance(column.dtype, pl.Duration)
 
 
-def _times(column: pl.Series) -> pl.Series:
-    """Return times as numbers: hours of stamps and durations, numbers as they are."""
+def read_times(column: pl.Series) -> pl.Series:
+    """Return a column of times as numbers: hours of stamps and durations, numbers as they are.
+
+    Parameters
+    ----------
+    column : polars.Series
+        Stamps, durations or numbers.
+
+    Returns
+    -------
+    polars.Series
+        Float64; null where there is none.
+
+    Raises
+    ------
+    FrameError
+        If it is of another type.
+
+    Examples
+    --------
+    >>> read_times(pl.Series([timedelta(minutes=30)])).to_list()
+    [0.5]
+    """
     dtype = column.dtype
     if isinstance(dtype, pl.Datetime | pl.Date):
         return column.cast(pl.Datetime("us")).dt.epoch("us") / MICROSECONDS
@@ -225,6 +269,35 @@ def _times(column: pl.Series) -> pl.Series:
         f"column {column.name!r} is of type {dtype}; pass stamps, durations or numbers, e.g. "
         f'pl.col("{column.name}").str.to_datetime()'
     )
+
+
+def write_times(hours: np.ndarray, like: pl.DataType) -> pl.Series:
+    """Undo `read_times`.
+
+    Parameters
+    ----------
+    hours : ndarray of shape (n,)
+        As `read_times` returns them; NaN for none.
+    like : polars.DataType
+        Of the column that was read.
+
+    Returns
+    -------
+    polars.Series
+        Numbers, durations or stamps, to the microsecond.
+
+    Examples
+    --------
+    >>> write_times(np.array([0.5]), pl.Duration("ms")).to_list()
+    [datetime.timedelta(seconds=1800)]
+    """
+    if not like.is_temporal():
+        return pl.Series("time", hours, nan_to_null=True)
+    ticks = pl.Series("time", np.round(hours * MICROSECONDS), nan_to_null=True).cast(pl.Int64)
+    if isinstance(like, pl.Duration):
+        return ticks.cast(pl.Duration("us"))
+    zone = like.time_zone if isinstance(like, pl.Datetime) else None
+    return ticks.cast(pl.Datetime("us", zone))
 
 
 def _long(

@@ -83,11 +83,7 @@ class Tokens:
         Batch
             In their order.
         """
-        begin, end = self.offsets[stays], self.offsets[stays + 1]
-        length = end - begin
-        step = torch.arange(int(length.max()))
-        mask = step < length[:, None]
-        place = torch.where(mask, begin[:, None] + step, begin[:, None])
+        place, mask = self.places(stays)
         return Batch(
             self.values[place] * mask[..., None],
             self.since[place],
@@ -95,6 +91,23 @@ class Tokens:
             mask,
             self.statics[stays],
         )
+
+    def places(self, stays: Tensor) -> tuple[Tensor, Tensor]:
+        """Return where the tokens of `batch` lie, and which are there; (B, L) each."""
+        begin, end = self.offsets[stays], self.offsets[stays + 1]
+        step = torch.arange(int((end - begin).max()))
+        mask = step < (end - begin)[:, None]
+        return torch.where(mask, begin[:, None] + step, begin[:, None]), mask
+
+    def owners(self) -> Tensor:
+        """Return the stay of each token, shape (total,)."""
+        return torch.repeat_interleave(torch.arange(len(self)), self.offsets.diff())
+
+    def bins(self) -> Tensor:
+        """Return the bin of each token, int64 of shape (total,), counted from its stay's first."""
+        passed = self.elapsed.long().cumsum(0)
+        starts = self.offsets[:-1][self.owners()]
+        return passed - passed[starts]
 
 
 def bin_of(time: np.ndarray, width: float) -> np.ndarray:

@@ -62,6 +62,15 @@ class Scale:
         scaled: np.ndarray = ((np.log1p(clipped) if self.log else clipped) - self.mean) / self.sd
         return scaled
 
+    def undo(self, scaled: np.ndarray) -> np.ndarray:
+        """Return values from standardised ones, within what was seen."""
+        values = scaled * self.sd + self.mean
+        if self.log:
+            # Where the exponential would overflow, the bound holds anyway.
+            values = np.expm1(np.minimum(values, np.log1p(self.high)))
+        kept: np.ndarray = np.clip(values, self.low, self.high)
+        return kept
+
 
 @dataclass(frozen=True)
 class Static:
