@@ -226,7 +226,8 @@ class MambaForecaster(FineTuning, Embeddings):
         self.season_length_ = sizes.season
         self.freq_ = panel.freq
         self.report_ = report
-        self._fitted, self._events = fitted, None
+        self._fitted = fitted
+        self._forget_events()
         return self
 
     def predict(

@@ -1,6 +1,7 @@
 """Stays as sequences of tokens: values carried forward, what was observed, and how long ago."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -10,7 +11,7 @@ from torch import Tensor
 from tsmamba.records.events import Events
 from tsmamba.records.vocabulary import Vocabulary
 
-__all__ = ["NEVER", "Batch", "Tokens", "bin_of", "tokenise"]
+__all__ = ["NEVER", "Batch", "Tokens", "bin_of", "latest_values", "tokenise"]
 
 # Bins since a code was measured, for those that never were.
 NEVER = 255
@@ -132,6 +133,72 @@ def tokenise(events: Events, vocabulary: Vocabulary, width: float) -> Tokens:
     Tokens
         Of every stay of `events`.
     """
+    laid = _laid_out(events, vocabulary, width)
+    counts = np.bincount(laid.cell, minlength=laid.size).reshape(laid.shape)
+    sums = np.bincount(laid.cell, laid.value, minlength=laid.size).reshape(laid.shape)
+    means = sums / np.maximum(counts, 1)
+    last, known = laid.last_seen(counts > 0)
+    carried = np.where(known, np.take_along_axis(means, last, 0), 0.0)
+    when = laid.when
+    since = np.where(known, np.minimum(when[:, None] - when[last], NEVER - 1), NEVER)
+    elapsed = np.diff(when, prepend=0)
+    elapsed[laid.offsets[:-1][np.diff(laid.offsets) > 0]] = 1
+    return Tokens(
+        torch.from_numpy(carried.astype(np.float32)),
+        torch.from_numpy(since.astype(np.uint8)),
+        torch.from_numpy(elapsed.astype(np.float32)),
+        torch.from_numpy(laid.offsets),
+        torch.from_numpy(vocabulary.static_features(events)),
+    )
+
+
+def latest_values(events: Events, vocabulary: Vocabulary, width: float) -> Tensor:
+    """Return the last single value of each code at each token, where `tokenise` gives means.
+
+    Parameters
+    ----------
+    events, vocabulary, width
+        As in `tokenise`.
+
+    Returns
+    -------
+    Tensor of shape (total, V), float32
+        Standardised and carried forward; zero before the first.
+    """
+    laid = _laid_out(events, vocabulary, width)
+    table, seen = np.zeros(laid.size), np.zeros(laid.size, bool)
+    # Rows are sorted by time, and of several for one cell the last is kept.
+    table[laid.cell], seen[laid.cell] = laid.value, True
+    last, known = laid.last_seen(seen.reshape(laid.shape))
+    carried = np.where(known, np.take_along_axis(table.reshape(laid.shape), last, 0), 0.0)
+    return torch.from_numpy(carried.astype(np.float32))
+
+
+class _Laid(NamedTuple):
+    """Measurements, and the cell of the table of tokens by codes that each falls into."""
+
+    value: np.ndarray  # standardised
+    cell: np.ndarray
+    when: np.ndarray  # the bin of each token
+    offsets: np.ndarray
+    shape: tuple[int, int]
+
+    @property
+    def size(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    def last_seen(self, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the last token of the stay, up to each, that was seen, and whether there is one.
+
+        All have the shape of the table.
+        """
+        start = np.repeat(self.offsets[:-1], np.diff(self.offsets))[:, None]
+        last = np.maximum.accumulate(np.where(seen, np.arange(len(seen))[:, None], -1), axis=0)
+        known = last >= start
+        return np.where(known, last, 0), known
+
+
+def _laid_out(events: Events, vocabulary: Vocabulary, width: float) -> _Laid:
     codes = pl.DataFrame(
         {"code": list(vocabulary.codes), "number": range(len(vocabulary.codes))},
         schema={"code": pl.String, "number": pl.Int64},
@@ -148,28 +215,7 @@ def tokenise(events: Events, vocabulary: Vocabulary, width: float) -> Tokens:
     # Rows are sorted by stay and time, so a token starts where either changes.
     new = np.ones(len(stay), bool)
     new[1:] = (stay[1:] != stay[:-1]) | (place[1:] != place[:-1])
-    token = np.cumsum(new) - 1
-    owner, when = stay[new], place[new]
-    shape = len(owner), len(vocabulary.codes)
-    cell = token * shape[1] + number
-    sums = np.bincount(cell, value, minlength=shape[0] * shape[1]).reshape(shape)
-    counts = np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
-
-    offsets = np.searchsorted(owner, np.arange(len(events.ids) + 1))
-    start = np.repeat(offsets[:-1], np.diff(offsets))[:, None]
-    last = np.where(counts > 0, np.arange(len(owner))[:, None], -1)
-    last = np.maximum.accumulate(last, axis=0)
-    known = last >= start
-    last = np.where(known, last, 0)
-    means = sums / np.maximum(counts, 1)
-    carried = np.where(known, np.take_along_axis(means, last, 0), 0.0)
-    since = np.where(known, np.minimum(when[:, None] - when[last], NEVER - 1), NEVER)
-    elapsed = np.diff(when, prepend=0)
-    elapsed[offsets[:-1][np.diff(offsets) > 0]] = 1
-    return Tokens(
-        torch.from_numpy(carried.astype(np.float32)),
-        torch.from_numpy(since.astype(np.uint8)),
-        torch.from_numpy(elapsed.astype(np.float32)),
-        torch.from_numpy(offsets),
-        torch.from_numpy(vocabulary.static_features(events)),
-    )
+    shape = int(new.sum()), len(codes)
+    cell = (np.cumsum(new) - 1) * shape[1] + number
+    offsets = np.searchsorted(stay[new], np.arange(len(events.ids) + 1))
+    return _Laid(value, cell, place[new], offsets, shape)

@@ -101,17 +101,6 @@ def test_seeds_repeat(stays, config):
     np.testing.assert_array_equal(one, two)
 
 
-@pytest.mark.parametrize(("n", "size", "batches"), [(10, 4, [4, 4]), (10, 5, [5, 5]), (3, 8, [3])])
-def test_every_stay_is_drawn_once_before_any_comes_again(n, size, batches):
-    drawn = fitting._drawn(torch.arange(n) + 100, size)
-    for _ in range(3):
-        seen = [next(drawn) for _ in batches]
-        assert [len(part) for part in seen] == batches
-        together = torch.cat(seen)
-        assert len(together.unique()) == len(together)
-        assert set(together.tolist()) <= set(range(100, 100 + n))
-
-
 def test_a_causal_network_is_taught_after_every_token():
     logits, mask = torch.randn(2, 3, 1), torch.tensor([[True, True, False], [True, True, True]])
     target = torch.tensor([1, 0])

@@ -15,6 +15,8 @@ LEVELS = np.arange(1, 200) / 200
 _LEAST = 200
 _MOST = 20_000
 _GRID = 10
+# Of networks, which compute in single precision.
+_ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,11 @@ class Blend:
     def away(self, age: NDArray[np.int64], level: float) -> NDArray[np.float64]:
         """Return how far a quantile lies from the forecast, (n, H, V)."""
         place = np.interp(level, LEVELS, np.arange(len(LEVELS)))
-        low = int(place)
-        high = min(low + 1, len(LEVELS) - 1)
-        away = self.errors[..., low] + (place - low) * (
-            self.errors[..., high] - self.errors[..., low]
-        )
-        # The forecast is no median, but an interval must hold it.
-        bounded = np.minimum(away, 0.0) if level < 0.5 else np.maximum(away, 0.0)
+        below, above = int(place), min(int(place) + 1, len(LEVELS) - 1)
+        low, high = self.errors[..., below], self.errors[..., above]
+        away = low + (place - below) * (high - low)
+        # The forecast is no median, but an interval must hold it, and what rounding makes of it.
+        bounded = np.minimum(away, -_ROUNDING) if level < 0.5 else np.maximum(away, _ROUNDING)
         return _by_age(bounded, age)
 
 
@@ -105,14 +105,13 @@ def _chosen(
     said: NDArray[np.float64], came: NDArray[np.float64], rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Return the weights, (K,), that err least on what came, (n,), of what was said, (K, n)."""
-    carried = np.eye(len(said))[0]
+    carried: NDArray[np.float64] = np.eye(len(said))[0]
     if len(came) < _LEAST:
         return carried
     pick = rng.permutation(len(came))[:_MOST]
     choices = _choices(len(said))
-    best: NDArray[np.float64] = choices[
-        np.abs(came[pick] - choices @ said[:, pick]).mean(1).argmin()
-    ]
+    losses = np.abs(came[pick] - choices @ said[:, pick]).mean(1)
+    best: NDArray[np.float64] = choices[losses.argmin()]
     better = np.abs(came - best @ said).mean() <= np.abs(came - said[0]).mean()
     return best if better else carried
 

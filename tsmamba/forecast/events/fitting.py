@@ -10,11 +10,11 @@ from sklearn.model_selection import KFold
 from torch import Tensor
 
 from tsmamba.forecast.events.blending import Blend, fit_blend
-from tsmamba.forecast.events.history import histories
+from tsmamba.forecast.events.history import LAST, LATEST, histories
 from tsmamba.forecast.events.linear import fit_linear, linear
 from tsmamba.forecast.events.network import EventConfig, EventNetwork
-from tsmamba.forecast.events.targets import Targets
-from tsmamba.records.tokens import NEVER, Batch, Tokens
+from tsmamba.forecast.events.record import Record, Targets
+from tsmamba.records.tokens import NEVER, Batch
 from tsmamba.training import Training, train
 from tsmamba.training.drawing import drawn
 
@@ -23,6 +23,9 @@ __all__ = ["Ensemble", "HeldOut", "Member", "Said", "fit_ensemble"]
 _BATCH = 256
 # Tokens to judge on; more change little.
 _MOST_JUDGED = 120_000
+# A code that is rarer than this, beside the most frequent one, weighs no more for it.
+_LEAST_SHARE = 1e-3
+_LEAST_WEIGHT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,15 @@ class Member:
     linear: Tensor
 
     @torch.no_grad()
-    def said(self, batch: Batch) -> Tensor:
-        """Return what the last value, the linear model and the network say, (3, B, L, H, V)."""
-        own = linear(histories(batch), self.linear)
-        carried = batch.values[:, :, None].expand(own.shape)
-        return torch.stack([carried, own, self.network(batch)])
+    def said(self, batch: Batch, latest: Tensor) -> Tensor:
+        """Return what each forecaster says, (K, B, L, H, V).
+
+        They are the last single value, the mean of the last bin, the linear model, the network.
+        """
+        features = histories(batch, latest)
+        own = linear(features, self.linear)
+        carried = [features[..., each][:, :, None].expand(own.shape) for each in (LATEST, LAST)]
+        return torch.stack([*carried, own, self.network(batch, latest)])
 
 
 @dataclass(frozen=True)
@@ -96,20 +103,20 @@ class Ensemble:
     members: tuple[Member, ...]
     blend: Blend
 
-    def said(self, tokens: Tokens) -> Said:
+    def said(self, record: Record) -> Said:
         """Return what is said at the last token of each stay; none is empty."""
         parts, ages = [], []
-        for part in torch.arange(len(tokens)).split(_BATCH):
-            batch = tokens.batch(part)
+        for part in torch.arange(len(record)).split(_BATCH):
+            batch, latest = record.batch(part)
             last = torch.arange(len(part)), batch.mask.sum(1) - 1
-            means = torch.stack([member.said(batch) for member in self.members]).mean(0)
+            means = torch.stack([member.said(batch, latest) for member in self.members]).mean(0)
             parts.append(means[:, *last])
             ages.append(_age(batch.since[last]))
         return Said(torch.cat(parts, 1).double().numpy(), torch.cat(ages).numpy())
 
 
 def fit_ensemble(
-    tokens: Tokens,
+    record: Record,
     config: EventConfig,
     training: Training,
     folds: int,
@@ -119,7 +126,7 @@ def fit_ensemble(
 
     Parameters
     ----------
-    tokens : Tokens
+    record : Record
         Stays; none is empty.
     config : EventConfig
         Shape of the networks.
@@ -137,9 +144,9 @@ def fit_ensemble(
     HeldOut
         What it is worth.
     """
-    targets = Targets.of(tokens, config.horizon)
+    targets = Targets.of(record, config.horizon)
     members, said, at = [], [], []
-    for number, (inside, outside) in enumerate(_folds(len(tokens), folds)):
+    for number, (inside, outside) in enumerate(_folds(len(record), folds)):
 
         def step(count: int, loss: float, done: int = number * training.steps) -> None:
             on_step(done + count, loss)
@@ -151,7 +158,7 @@ def fit_ensemble(
         said.append(values)
     every, token = torch.cat(said, 1).double().numpy(), torch.cat(at)
     truth, seen = (each.numpy() for each in targets.at(token))
-    age = _age(tokens.since[token]).numpy()
+    age = _age(record.tokens.since[token]).numpy()
     blend = fit_blend(every, truth.astype(np.float64), seen, age)
     return Ensemble(tuple(members), blend), _held_out(blend, Said(every, age), truth, seen)
 
@@ -170,19 +177,21 @@ def _fit_member(
     training: Training,
     on_step: Callable[[int, float], None],
 ) -> Member:
-    tokens, batches = targets.tokens, drawn(inside, training.batch_size)
+    record, batches = targets.record, drawn(inside, training.batch_size)
     kernel = fit_linear(targets, inside)
     network = EventNetwork(config)
     with torch.no_grad():
         network.kernel.copy_(kernel)
 
+    weights = _code_weights(record)
+
     def batch_loss(network: EventNetwork) -> Tensor:
         stays = next(batches)
-        place, mask = tokens.places(stays)
+        place, mask = record.tokens.places(stays)
         values, seen = targets.at(place)
-        seen = seen & mask[..., None, None]
-        error: Tensor = ((network(tokens.batch(stays)) - values).abs() * seen).sum()
-        return error / seen.sum().clamp(min=1)
+        weight = seen * mask[..., None, None] * weights
+        error: Tensor = ((network(*record.batch(stays)) - values).abs() * weight).sum()
+        return error / weight.sum().clamp(min=_LEAST_WEIGHT)
 
     # Nothing is chosen by an error: each look finds less than the one before, so the last is kept.
     looks = iter(range(0, -training.steps - 2, -1))
@@ -190,14 +199,20 @@ def _fit_member(
     return Member(network, kernel)
 
 
+def _code_weights(record: Record) -> Tensor:
+    """Return the weight of each code in the loss, (V,); by the root of what is rare."""
+    counts = (record.tokens.since == 0).sum(0).clamp(min=1)
+    return (counts / counts.max()).clamp(min=_LEAST_SHARE).rsqrt()
+
+
 def _judged(member: Member, targets: Targets, stays: Tensor, most: int) -> tuple[Tensor, Tensor]:
     """Return some tokens of stays that something follows, and what is said there, (K, n, H, V)."""
     places, said = [], []
     for part in stays.split(_BATCH):
-        place, mask = targets.tokens.places(part)
+        place, mask = targets.record.tokens.places(part)
         mask &= (targets.place[place] >= 0).any(-1)
         places.append(place[mask])
-        said.append(member.said(targets.tokens.batch(part))[:, mask])
+        said.append(member.said(*targets.record.batch(part))[:, mask])
     every, values = torch.cat(places), torch.cat(said, 1)
     keep = torch.randperm(len(every))[:most].sort().values
     return every[keep], values[:, keep]

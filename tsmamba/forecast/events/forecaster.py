@@ -42,6 +42,7 @@ class EventForecasts(BaseEstimator):
     random_state: int | None
     verbose: int
     horizon_: int
+    codes_: list[str]
     report_: dict[str, Any]
     _events: EventModel | None = None
 
@@ -74,6 +75,10 @@ class EventForecasts(BaseEstimator):
         self.codes_ = model.codes
         self._events = model
 
+    def _forget_events(self) -> None:
+        self.__dict__.pop("codes_", None)
+        self._events = None
+
     def _answer_events(
         self, df: Any, X_df: Any, horizon: int | None, bands: Bands, of_series: dict[str, Any]
     ) -> Any:
@@ -84,8 +89,8 @@ class EventForecasts(BaseEstimator):
         for name, given in of_series.items():
             if given is not None and given is not False:
                 raise ParameterError(
-                    f"{name}={given!r} says something of series; leave it out for events, whose "
-                    "rows to forecast stand in X_df="
+                    f"{name}= says something of series, and the forecaster was fitted on events; "
+                    "leave it out, and name rows to forecast in X_df="
                 )
         if df is None:
             raise ParameterError(

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from tsmamba.forecast.events.history import LAST, N_FEATURES, histories
-from tsmamba.forecast.events.targets import Targets
+from tsmamba.forecast.events.record import Targets
 
 __all__ = ["fit_linear", "linear", "persistence"]
 
@@ -48,14 +48,14 @@ def fit_linear(targets: Targets, stays: Tensor) -> Tensor:
     Tensor of shape (H, V, F)
         Weights of the features of `histories`; where few values follow, the last is repeated.
     """
-    tokens = targets.tokens
+    tokens = targets.record.tokens
     n_codes = tokens.values.shape[1]
     numbers = len(tokens.values) / len(tokens) * n_codes * N_FEATURES
     stays = stays[torch.randperm(len(stays))[: max(_STAYS, int(_MOST_NUMBERS / numbers))]]
     features, follow = [], []
     for part in stays.split(_STAYS):
         place, mask = tokens.places(part)
-        features.append(histories(tokens.batch(part))[mask])
+        features.append(histories(*targets.record.batch(part))[mask])
         follow.append(place[mask])
     table = torch.cat(features)
     values, seen = targets.at(torch.cat(follow))

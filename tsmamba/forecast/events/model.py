@@ -17,6 +17,7 @@ from tsmamba.forecast.events.blending import LEVELS
 from tsmamba.forecast.events.fitting import Ensemble, HeldOut, fit_ensemble
 from tsmamba.forecast.events.network import EventConfig
 from tsmamba.forecast.events.questions import Origins, Questions, ask_all, read_questions
+from tsmamba.forecast.events.record import Record
 from tsmamba.records.events import EventColumns, Events, Repairs, brief, read_events
 from tsmamba.records.reader import Reader
 from tsmamba.training import Training
@@ -27,7 +28,7 @@ __all__ = ["EventModel", "fit_events"]
 _BINS = 24
 _MOST_CODES = 128
 _FOLDS = 5
-_EPOCHS = 12
+_EPOCHS = 8
 _USUAL = Training(lr=3e-3, ema_decay=0.99)
 _SHOWN = 5
 
@@ -133,8 +134,7 @@ class EventModel:
         for name, level in bands.columns:
             tables[name][:] = [np.interp(level, LEVELS, row) for row in self.usual]
         if there.any():
-            tokens = self.reader.stays(cleaned.only(there), summaries=False).tokens
-            said = self.ensemble.said(tokens)
+            said = self.ensemble.said(Record.of(cleaned.only(there), self.reader))
             points = self.ensemble.blend.points(said.values, said.age)
             tables[POINT][there] = points
             for name, level in bands.columns:
@@ -197,11 +197,12 @@ def fit_events(
             f"{there.sum()} stays have a measurement; a forecast of events is learned from "
             f"{2 * _FOLDS} and more"
         )
-    tokens = reader.stays(cleaned.only(there), summaries=False).tokens
+    record = Record.of(cleaned.only(there), reader)
+    tokens = record.tokens
     config = EventConfig(tokens.values.shape[1], tokens.statics.shape[1], horizon)
     knobs = training_of(training, _USUAL, len(tokens) * (_FOLDS - 1) // _FOLDS, _EPOCHS)
     with on_step_of(_FOLDS * knobs.steps) as on_step:
-        ensemble, held_out = fit_ensemble(tokens, config, knobs, _FOLDS, on_step)
+        ensemble, held_out = fit_ensemble(record, config, knobs, _FOLDS, on_step)
     new = (tokens.since == 0).numpy()
     values = tokens.values.numpy()
     usual = np.stack([np.quantile(values[new[:, v], v], LEVELS) for v in range(new.shape[1])])

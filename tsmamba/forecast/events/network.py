@@ -49,11 +49,13 @@ class EventNetwork(StayEncoder):
 
     Examples
     --------
+    >>> import torch
     >>> batch = Batch(
     ...     torch.zeros(1, 5, 3), torch.zeros(1, 5, 3, dtype=torch.uint8), torch.ones(1, 5),
     ...     torch.ones(1, 5, dtype=torch.bool), torch.zeros(1, 2),
     ... )
-    >>> EventNetwork(EventConfig(n_codes=3, n_statics=2, horizon=4))(batch).shape
+    >>> network = EventNetwork(EventConfig(n_codes=3, n_statics=2, horizon=4))
+    >>> network(batch, batch.values).shape
     torch.Size([1, 5, 4, 3])
     """
 
@@ -74,9 +76,9 @@ class EventNetwork(StayEncoder):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, batch: Batch) -> Tensor:
-        """Return the standardised forecasts after each token, (B, L, H, V)."""
-        own = linear(histories(batch), self.kernel)
+    def forward(self, batch: Batch, latest: Tensor) -> Tensor:
+        """Return the forecasts after each token, (B, L, H, V), from the last single values, too."""
+        own = linear(histories(batch, latest), self.kernel)
         encoded = self.encoded(batch, self.known(batch))
         added: Tensor = self.head(self.dropout(encoded))
         said: Tensor = own + added.unflatten(-1, own.shape[-2:])

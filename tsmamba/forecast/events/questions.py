@@ -23,6 +23,7 @@ from tsmamba.records.tokens import bin_of
 __all__ = ["Origins", "Questions", "ask_all", "read_questions"]
 
 _SHOWN = 5
+_EXAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -148,23 +149,25 @@ def read_questions(
                 f"X_df has no column {name!r}, but {', '.join(map(repr, present))}; give it the "
                 "columns of id and time of the events, and a code where not all are wanted"
             )
-    keys = [columns.id_col, columns.time_col]
-    rows = to_polars(X_df, [*keys, *[columns.code_col] * (columns.code_col in present)])
-    if columns.code_col in present:
-        rows = rows.with_columns(pl.col(columns.code_col).cast(pl.String))
-    else:
-        each = pl.DataFrame({columns.code_col: pl.Series(codes, dtype=pl.String)})
-        rows = rows.join(each, how="cross", maintain_order="left_right")
+    coded = [columns.code_col] if columns.code_col in present else []
+    rows = to_polars(X_df, [columns.id_col, columns.time_col, *coded])
     stay = _stays(rows[columns.id_col], origins)
-    code = _numbers(
-        rows[columns.code_col],
-        pl.Series(codes, dtype=pl.String),
-        "code",
-        f"codes are those of the fit: {', '.join(map(repr, map(brief, codes[:_SHOWN])))}"
-        + (" ..." if len(codes) > _SHOWN else ""),
+    step = _steps(
+        rows, _since(rows[columns.time_col], stay, origins), stay, origins, horizon, repairs
     )
-    since = _since(rows[columns.time_col], stay, origins)
-    return Questions(rows, stay, code, _steps(rows, since, stay, origins, horizon, repairs))
+    names = pl.Series(columns.code_col, codes, dtype=pl.String)
+    if coded:
+        rows = rows.with_columns(pl.col(columns.code_col).cast(pl.String))
+        return Questions(rows, stay, _codes(rows[columns.code_col], names), step)
+    each = np.repeat(np.arange(len(rows)), len(codes))
+    code = np.tile(np.arange(len(codes)), len(rows))
+    return Questions(rows[each].with_columns(names[code]), stay[each], code, step[each])
+
+
+def _codes(asked: pl.Series, known: pl.Series) -> NDArray[np.int64]:
+    shown = ", ".join(brief(repr(code)) for code in known.head(_SHOWN))
+    more = " ..." if len(known) > _SHOWN else ""
+    return _numbers(asked, known, "code", f"those of the fit are {shown}{more}")
 
 
 def _stays(ids: pl.Series, origins: Origins) -> NDArray[np.int64]:
@@ -191,7 +194,8 @@ def _numbers(names: pl.Series, known: pl.Series, what: str, repair: str) -> NDAr
             brief(repr(name)) for name in strange.unique(maintain_order=True)[:_SHOWN]
         )
         raise FrameError(
-            f"{len(strange):,} rows of X_df ask for a {what} that is not known: {shown}; {repair}"
+            f"{len(strange):,} of {len(names):,} rows of X_df ask for a {what} that is not known: "
+            f"{shown}; {repair}"
         )
     return found["number"].to_numpy()
 
@@ -206,7 +210,10 @@ def _since(times: pl.Series, stay: NDArray[np.int64], origins: Origins) -> NDArr
     hours = read_times(times)
     lost = len(hours) - int(hours.is_finite().sum())
     if lost:
-        raise FrameError(f"{lost:,} rows of X_df have no time in {times.name!r}; fill or drop them")
+        raise FrameError(
+            f"{lost:,} of {len(hours):,} rows of X_df have no time in {times.name!r}; drop them, or "
+            "fill it in"
+        )
     since = hours.to_numpy() - origins.starts[stay]
     if is_stamp(times):
         since = np.round(since * MICROSECONDS) / MICROSECONDS
@@ -239,10 +246,8 @@ def _steps(
         "answered with null": late,
     }
     for what, here in wrong.items():
-        shown = ", ".join(
-            brief(f"{name} at {time}")
-            for name, time in rows.filter(pl.Series(here))[:, :2].head(3).rows()
-        )
+        first = rows.filter(pl.Series(here))[:, :2].head(_EXAMPLES)
+        shown = ", ".join(brief(f"{name} at {time}") for name, time in first.rows())
         repairs.note(what, int(here.sum()), shown)
     step = np.where(last >= 0, step, 1)
     answered: NDArray[np.int64] = np.where(early | late, 0, step)
