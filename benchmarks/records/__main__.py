@@ -11,9 +11,10 @@ from rich.console import Console
 
 from benchmarks.forecast.report import fill_page
 from benchmarks.forecast.results import read_results
+from benchmarks.records.forecasters import FORECASTERS
 from benchmarks.records.models import MODELS
 from benchmarks.records.report import draw_calibration, tables
-from benchmarks.records.run import Cell, run
+from benchmarks.records.run import Cell, run, run_forecasts
 from benchmarks.records.sets import SETS
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +33,8 @@ def main() -> int:
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if given.command == "run":
         return min(1, run(given.sets, given.models, given.out, console.print))
+    if given.command == "forecast":
+        return min(1, run_forecasts(given.models, given.out, console.print))
     results = read_results(given.results, Cell.of)
     fill_page(results, given.docs / "accuracy-records.md", tables)
     draw_calibration(results, given.docs / "images" / "records-calibration.png")
@@ -45,6 +48,11 @@ def _parser() -> argparse.ArgumentParser:
     runs.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), metavar="SET")
     runs.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS), metavar="MODEL")
     runs.add_argument("--out", type=Path, default=_RESULTS)
+    forecast = commands.add_parser("forecast", help="the same, of forecasts of the next values")
+    forecast.add_argument(
+        "--models", nargs="+", choices=FORECASTERS, default=list(FORECASTERS), metavar="MODEL"
+    )
+    forecast.add_argument("--out", type=Path, default=_RESULTS)
     report = commands.add_parser("report", help="write tables and a plot into the documentation")
     report.add_argument("results", type=Path, nargs="?", default=_RESULTS)
     report.add_argument("--docs", type=Path, default=_ROOT / "docs")

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from tsmamba.records.tokens import Batch
 
-__all__ = ["GRUD", "Transformer"]
+__all__ = ["GRUD", "GRUDForecasts", "Transformer"]
 
 _WIDTH = 64
 
@@ -27,6 +27,11 @@ class GRUD(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the log odds of each stay, (B,)."""
+        logits: Tensor = self.head(self.dropout(self.states(batch)[:, -1]))[:, 0]
+        return logits
+
+    def states(self, batch: Batch) -> Tensor:
+        """Return the state after each token, (B, L, D); at the end of a stay it stays."""
         observed = (batch.since == 0).to(batch.values.dtype)
         since = torch.log1p(batch.since.to(batch.values.dtype))
         slope, level = self.input_decay
@@ -34,12 +39,34 @@ class GRUD(nn.Module):
         values = observed * batch.values + (1 - observed) * decay * batch.values
         state = batch.values.new_zeros(len(values), _WIDTH)
         shrink = torch.exp(-self.state_decay(since).relu())
+        states = []
         for step in range(values.shape[1]):
             inputs = torch.cat([values[:, step], observed[:, step], batch.statics], -1)
             there = batch.mask[:, step, None]
             state = torch.where(there, self.cell(inputs, shrink[:, step] * state), state)
-        logits: Tensor = self.head(self.dropout(state))[:, 0]
-        return logits
+            states.append(state)
+        return torch.stack(states, 1)
+
+
+class GRUDForecasts(GRUD):
+    """GRU-D that forecasts every code after every token: what it adds to a part of the last value.
+
+    The part is learned for each code and step.
+    """
+
+    def __init__(self, n_codes: int, n_statics: int, horizon: int) -> None:
+        super().__init__(n_codes, n_statics)
+        self.given_up = nn.Parameter(torch.full((horizon, n_codes), 0.3))
+        self.head = nn.Linear(_WIDTH, horizon * n_codes)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return the standardised forecasts after each token, (B, L, H, V)."""
+        carried = batch.values[:, :, None] * (1 - self.given_up)
+        added: Tensor = self.head(self.dropout(self.states(batch)))
+        said: Tensor = carried + added.unflatten(-1, self.given_up.shape)
+        return said
 
 
 class Transformer(nn.Module):

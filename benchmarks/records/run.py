@@ -10,13 +10,18 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from benchmarks.forecast.results import Line
 from benchmarks.forecast.run import Say, run_missing
+from benchmarks.records import values
+from benchmarks.records.forecasters import FORECASTERS
 from benchmarks.records.models import MODELS, Answer
 from benchmarks.records.sets import Problem, problems
+from benchmarks.records.values import ValuesProblem
 from tsmamba.classify.scores import calibration_error
 
-__all__ = ["Cell", "run"]
+__all__ = ["Cell", "run", "run_forecasts"]
 
 _BINS = 10
+# The name of the problem of next values in the results.
+VALUES = "P12 next values, a to b"
 
 
 class Cell(NamedTuple):
@@ -67,6 +72,38 @@ def run(sets: Iterable[str], models: Iterable[str], path: Path, say: Say) -> int
             wanted = [Cell(name, split, model) for model in models]
             failed += run_missing(wanted, path, Cell.of, outcome, _summary, say)
     return failed
+
+
+def run_forecasts(models: Iterable[str], path: Path, say: Say) -> int:
+    """Run what has no result yet on the next values of stays.
+
+    Parameters
+    ----------
+    models : iterable of str
+        Names.
+    path : Path
+        File of JSON lines.
+    say : callable
+        Told a line for each cell.
+
+    Returns
+    -------
+    int
+        Number of cells that failed.
+    """
+    problem = ValuesProblem()
+
+    def outcome(cell: Cell) -> Line:
+        started = time.perf_counter()
+        forecasts = FORECASTERS[cell.model](problem, cell.split)
+        seconds = round(time.perf_counter() - started, 1)
+        return values.figures(problem, forecasts) | {"seed": cell.split, "seconds": seconds}
+
+    def summary(line: Line) -> str:
+        return f"MAE macro {line['macro']:.4f}, micro {line['micro']:.4f}"
+
+    wanted = [Cell(VALUES, 0, model) for model in models]
+    return run_missing(wanted, path, Cell.of, outcome, summary, say)
 
 
 def figures(answer: Answer) -> Line:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
-__all__ = ["SETS", "Problem", "problems"]
+__all__ = ["SETS", "Problem", "physionet", "problems"]
 
 _ID, _LABEL = "subject_id", "label"
 _SPLITS = 5
@@ -40,7 +40,7 @@ def _folder(name: str) -> Path:
     return Path(place) / name
 
 
-def _physionet(part: str) -> Stays:
+def physionet(part: str) -> Stays:
     """Read a set of PhysioNet 2012: 48 hours of each stay, and whether the patient died in it."""
     folder = _folder("physionet2012")
     names = {"RecordID": _ID, "minute": "time", "parameter": "code", "value": "numeric_value"}
@@ -54,12 +54,12 @@ def _physionet(part: str) -> Stays:
 
 
 def _a_to_b() -> Iterator[Problem]:
-    yield Problem(_physionet("a"), _physionet("b"))
+    yield Problem(physionet("a"), physionet("b"))
 
 
 def _splits() -> Iterator[Problem]:
     """Five seeded splits of sets a and b, a fifth of the stays to judge."""
-    parts = [_physionet(part) for part in "ab"]
+    parts = [physionet(part) for part in "ab"]
     both = Stays(*(pl.concat(frames) for frames in zip(*parts, strict=True)))
     yield from _parts(both, StratifiedShuffleSplit(_SPLITS, test_size=0.2, random_state=0))
 

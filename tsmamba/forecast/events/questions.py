@@ -211,8 +211,8 @@ def _since(times: pl.Series, stay: NDArray[np.int64], origins: Origins) -> NDArr
     lost = len(hours) - int(hours.is_finite().sum())
     if lost:
         raise FrameError(
-            f"{lost:,} of {len(hours):,} rows of X_df have no time in {times.name!r}; drop them, or "
-            "fill it in"
+            f"{lost:,} of {len(hours):,} rows of X_df have no time in {times.name!r}; fill or drop "
+            "them"
         )
     since = hours.to_numpy() - origins.starts[stay]
     if is_stamp(times):
