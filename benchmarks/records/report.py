@@ -6,12 +6,17 @@ import numpy as np
 
 from benchmarks.forecast.plots import TEXT, finish, new_figure
 from benchmarks.forecast.results import Results, select, succeeded
-from benchmarks.forecast.tables import failures, provenance
+from benchmarks.forecast.tables import failures, grid, provenance
+from benchmarks.records.forecasters import FORECASTERS
 from benchmarks.records.models import MODELS
-from benchmarks.records.run import Cell
+from benchmarks.records.run import VALUES, Cell
 from benchmarks.records.sets import SETS
 
-__all__ = ["draw_calibration", "tables"]
+__all__ = ["draw_calibration", "tables", "value_tables"]
+
+# Those of most values have a row of their own.
+_CODES = 20
+_COVERAGE = "coverage_macro", "coverage"
 
 # Okabe and Ito's colours, which the colour-blind tell apart; markers differ too.
 _STYLES = {
@@ -47,8 +52,49 @@ def tables(results: Results) -> str:
             head = f"**{name}**, {splits} split{'s' * (splits > 1)}"
             columns = "| model | AUROC | AUPRC | Brier | ECE | seconds |\n| --- " + "| --- " * 5
             parts.append(f"{head}\n\n{columns}|\n" + "\n".join(rows))
+    parts += value_tables(select(succeeded(results), set=VALUES))
     parts.append(failures(results, Cell.of))
     return "\n\n".join(part for part in parts if part)
+
+
+def value_tables(results: Results) -> list[str]:
+    """Return the errors of forecasts of next values, on average and by code.
+
+    Parameters
+    ----------
+    results : list of dict
+        Lines about these.
+
+    Returns
+    -------
+    list of str
+        Two tables in Markdown, none without results.
+    """
+    found = {line["model"]: line for line in results}
+    models = [name for name in FORECASTERS if name in found]
+    if not models:
+        return []
+    rows = []
+    for name in models:
+        line = found[name]
+        inside = [f"{100 * line[key]:.1f} %" if key in line else "–" for key in _COVERAGE]
+        rows.append([name, f"{line['macro']:.4f}", f"{line['micro']:.4f}", *inside])
+        rows[-1].append(f"{line['seconds']:.0f}")
+    header = ["model", "MAE, mean over codes", "MAE, all values", "inside 90 %, mean over codes"]
+    first = grid([*header, "inside 90 %, all values", "seconds"], rows)
+    codes = found[models[0]]["codes"]
+    frequent = sorted(codes, key=lambda code: -codes[code]["values"])[:_CODES]
+    by_code = [
+        [
+            code,
+            f"{codes[code]['values']:,}",
+            *(f"{found[name]['codes'][code]['mae']:.3f}" for name in models),
+            f"{100 * codes[code]['coverage']:.1f} %" if "coverage" in codes[code] else "–",
+        ]
+        for code in frequent
+    ]
+    second = grid(["code", "values", *models, f"inside 90 % of {models[0]}"], by_code)
+    return [f"**{VALUES}**\n\n{first}", second]
 
 
 def _cells(lines: Results) -> list[str]:

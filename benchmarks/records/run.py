@@ -17,7 +17,7 @@ from benchmarks.records.sets import Problem, problems
 from benchmarks.records.values import ValuesProblem
 from tsmamba.classify.scores import calibration_error
 
-__all__ = ["Cell", "run", "run_forecasts"]
+__all__ = ["VALUES", "Cell", "run", "run_forecasts"]
 
 _BINS = 10
 # The name of the problem of next values in the results.

@@ -82,8 +82,10 @@ _ALL = (
         patch_length=12,
         calendar=False,
         why="A stay is short and its dates are shifted: a week of hours, half a day a token, no "
-        "calendar. What was not measured anew is carried forward.",
-        when="Vital signs and laboratory values of many patients, laid on a grid of hours.",
+        "calendar. What was not measured anew is carried forward. Events as they come have "
+        "networks of their own, trained on all stays at once.",
+        when="Vital signs and laboratory values of many patients: events as they come, or series "
+        "on a grid of hours.",
         when_not="Few patients, or a label to predict rather than the next values.",
     ),
     Preset(

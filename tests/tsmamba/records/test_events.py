@@ -1,3 +1,4 @@
+import warnings
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
@@ -7,8 +8,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tsmamba.errors import FrameError
-from tsmamba.records.events import Repairs, read_time
+from tsmamba.errors import FrameError, FrameWarning
+from tsmamba.records.events import Repairs, read_time, read_times, tell, write_times
 
 NOON = datetime(2024, 3, 1, 12)
 
@@ -244,3 +245,36 @@ def test_long_texts_are_cut(read_frame):
     _, repairs = read_frame(long(numeric_value=["80", "note " * 1_000]))
     [line] = repairs.lines()
     assert len(line) < 100
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pl.Series("time", [0.5, None, 2.25]),
+        pl.Series("time", [timedelta(hours=1), None, timedelta(microseconds=7)]),
+        pl.Series("time", [NOON, None, NOON + timedelta(microseconds=7)]),
+        pl.Series("time", [NOON, None, NOON]).dt.replace_time_zone("Europe/Berlin"),
+        pl.Series("time", [NOON.date(), None, NOON.date()]),
+    ],
+    ids=["numbers", "durations", "stamps", "zoned", "dates"],
+)
+def test_times_are_written_as_they_were_read(column):
+    written = write_times(read_times(column).fill_null(np.nan).to_numpy(), column.dtype)
+    assert written.is_null().to_list() == [False, True, False]
+    assert read_times(written).to_list() == read_times(column).to_list()
+    if column.dtype != pl.Date:
+        assert written.dtype == column.dtype
+
+
+def test_all_that_was_mended_is_told_at_once():
+    repairs = Repairs()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tell(repairs, stacklevel=1)
+    repairs.note("no time", 2)
+    repairs.note("no value", 1, "HR None")
+    with pytest.warns(FrameWarning) as told:
+        tell(repairs, stacklevel=1)
+    message = "events were mended or set aside: 2 × no time; 1 × no value (HR None)"
+    assert [str(each.message) for each in told] == [message]
+    assert told[0].filename == __file__

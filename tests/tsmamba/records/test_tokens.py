@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tsmamba.records.events import Events
-from tsmamba.records.tokens import NEVER, bin_of, tokenise
+from tsmamba.records.tokens import NEVER, bin_of, latest_values, tokenise
 from tsmamba.records.vocabulary import Scale, Vocabulary
 
 PARTS = ("values", "since", "elapsed")
@@ -124,3 +124,32 @@ def test_many_bins_pass_without_many_tokens():
     vocabulary = Vocabulary({"a": PLAIN}, {})
     tokens = tokenise(events_of([(0, 0.0, "a", 1.0), (0, 1e9, "a", 1.0)]), vocabulary, 1.0)
     assert tokens.elapsed.tolist() == [1, np.float32(1e9 - 1)]
+
+
+def test_the_last_single_value_of_a_bin_is_carried_on(cleaned, reader):
+    tokens = tokenise(cleaned, reader.vocabulary, 2.0)
+    latest = latest_values(cleaned, reader.vocabulary, 2.0)
+    table = {}
+    for stay, time, code, value in cleaned.rows.select("stay", "time", "code", "value").rows():
+        if code in reader.vocabulary.codes:
+            scale = reader.vocabulary.codes[code]
+            table[stay, int(bin_of(np.array([time]), 2.0)[0]), code] = float(scale(np.array(value)))
+    owners = tokens.owners()
+    assert latest.shape == tokens.values.shape
+    carried = {}
+    places = sorted({(stay, place) for stay, place, _ in table})
+    assert [stay for stay, _ in places] == owners.tolist()
+    for token, (stay, place) in enumerate(places):
+        for number, code in enumerate(reader.vocabulary.codes):
+            carried[stay, code] = table.get((stay, place, code), carried.get((stay, code), 0.0))
+            assert latest[token, number] == pytest.approx(carried[stay, code], abs=1e-6)
+
+
+def test_bins_of_a_stay_are_counted_from_its_first_token(cleaned, reader):
+    tokens = tokenise(cleaned, reader.vocabulary, 0.5)
+    bins, owners = tokens.bins(), tokens.owners()
+    for stay in range(3):
+        here = owners == stay
+        since = tokens.elapsed[here].clone()
+        since[0] = 0
+        assert bins[here].tolist() == since.cumsum(0).tolist()

@@ -111,3 +111,12 @@ def test_without_statics_there_are_no_features():
 def test_a_vocabulary_comes_back_from_json(reader):
     state = json.loads(json.dumps(reader.vocabulary.to_dict()))
     assert Vocabulary.from_dict(state) == reader.vocabulary
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_a_scale_is_undone_within_what_was_seen(rng, log):
+    values = np.exp(rng.normal(size=1_000)) if log else rng.normal(size=1_000)
+    scale = Scale.of(values)
+    assert scale.log == log
+    np.testing.assert_allclose(scale.undo(scale(values)), np.clip(values, scale.low, scale.high))
+    np.testing.assert_allclose(scale.undo(np.array([-1e9, 1e9])), [scale.low, scale.high])
