@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tsmamba.classify.estimator import PRESETS
+from tsmamba.forecast.events import model as events
 
 pytest.importorskip("matplotlib")
 
@@ -17,12 +18,13 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "records.md"
 def test_the_code_of_the_page_runs(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(PRESETS, "auto", PRESETS["tiny"])
+    monkeypatch.setattr(events, "_EPOCHS", 1)
     names: dict[str, object] = {}
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     assert names["told"].status == "ok"  # type: ignore[attr-defined]
     for name in ("as_wide", "as_durations"):
         assert set(names[name]["subject_id"]) == set(names["risk"]["subject_id"])  # type: ignore[index]
-    assert {"risk.tsm", "why.png"} <= {path.name for path in tmp_path.iterdir()}
+    assert {"risk.tsm", "why.png", "next.tsm"} <= {path.name for path in tmp_path.iterdir()}
