@@ -8,7 +8,7 @@
 #   make bench-forecast  errors of the forecaster and of its rivals; goes on where it stopped
 #   make bench-anomaly   how well anomalies are found, beside other methods; goes on, too
 #   make bench-logs      what is found in logs, and how fast they are read
-#   make bench-ehr       risks of hospital stays, beside other methods; goes on, too
+#   make bench-ehr       risks and next values of hospital stays, beside other methods; goes on, too
 #   make pretrain  train the corrector that comes with the package anew
 #   make gpu-check the GPU kernels on this machine's CUDA device: right, and how fast
 #   make install   what the others do first, in .venv
@@ -75,6 +75,7 @@ bench-logs: $(INSTALLED)
 
 bench-ehr: $(INSTALLED)
 	-$(BIN)/python -m benchmarks.records run $(ARGS)
+	-$(BIN)/python -m benchmarks.records forecast
 	$(BIN)/python -m benchmarks.records report
 
 pretrain: $(INSTALLED)

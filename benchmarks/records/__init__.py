@@ -1,1 +1,1 @@
-"""Risks of hospital stays: the classifier beside other methods, in one harness."""
+"""Risks and next values of hospital stays: ours beside other methods, in one harness."""

@@ -53,7 +53,7 @@ def _carried(*, single: bool) -> Forecaster:
 
 
 def _ridge(problem: ValuesProblem, seed: int) -> Forecasts:
-    """Fit each code and step on the summaries of the code, before the origin of set a."""
+    """Fit the change of each code and step on its summaries, before the origin of set a."""
     before = problem.learned.rows.filter(pl.col("time") <= problem.given.rows["time"].max())
     past = Events(problem.learned.ids, before, from_zero=True)
     tables = [
@@ -61,13 +61,13 @@ def _ridge(problem: ValuesProblem, seed: int) -> Forecasts:
         for each in (past, problem.given)
     ]
     truth = problem.truth(problem.learned)
-    last = problem.carried(problem.given, single=False)
-    points = np.repeat(last[:, None], HORIZON, 1)
+    change = truth - problem.carried(past, single=False)[:, None]
+    points = np.repeat(problem.carried(problem.given, single=False)[:, None], HORIZON, 1)
     for at, code in enumerate(problem.codes):
         names = [name for name in tables[0].columns if name.startswith(f"{code} ")]
         x, asked = (table[names].to_numpy() for table in tables)
         for step in range(HORIZON):
-            here = ~np.isnan(truth[:, step, at])
+            here = ~np.isnan(change[:, step, at])
             if here.sum() < _LEAST:
                 continue
             model = make_pipeline(
@@ -75,7 +75,7 @@ def _ridge(problem: ValuesProblem, seed: int) -> Forecasts:
                 StandardScaler(),
                 RidgeCV(np.logspace(-1, 4, 11)),
             )
-            points[:, step, at] = model.fit(x[here], truth[here, step, at]).predict(asked)
+            points[:, step, at] += model.fit(x[here], change[here, step, at]).predict(asked)
     return Forecasts(points)
 
 

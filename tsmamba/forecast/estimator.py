@@ -45,7 +45,7 @@ class MambaForecaster(FineTuning, Embeddings):
     Parameters
     ----------
     horizon : int >= 1, optional
-        Steps to forecast; one season of the data by default.
+        Steps to forecast, one season of the data by default; of events bins of time, 3.
     context_length : int >= 1, optional
         Steps of history that a forecast sees; chosen by the length of the series, 8,192 at most.
     preset : str, default "auto"
@@ -90,8 +90,8 @@ class MambaForecaster(FineTuning, Embeddings):
     freq_ : Frequency
         The step of the series.
     report_ : dict
-        Seconds, windows per second, validation errors of base and correction, the gate, and
-        whether the corrector is used or why not.
+        Seconds, validation errors of base and correction, the gate, and whether the corrector is
+        used or why not. Of events: what was set aside, and errors by code on stays held out.
 
     Examples
     --------
@@ -176,7 +176,7 @@ class MambaForecaster(FineTuning, Embeddings):
         Parameters
         ----------
         df : polars.DataFrame, polars.LazyFrame, pandas.DataFrame or pyarrow.Table
-            One row for each series and stamp.
+            A row for each series and stamp; with preset "ehr" also a row for each event of stays.
         y : None
             Ignored; here for scikit-learn's interface.
         val_size : int >= 0, default 0
