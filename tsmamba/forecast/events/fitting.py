@@ -116,7 +116,7 @@ class Ensemble:
 
 
 def fit_ensemble(
-    record: Record,
+    targets: Targets,
     config: EventConfig,
     training: Training,
     folds: int,
@@ -126,8 +126,8 @@ def fit_ensemble(
 
     Parameters
     ----------
-    record : Record
-        Stays; none is empty.
+    targets : Targets
+        Stays, none of them empty, and what follows; something does.
     config : EventConfig
         Shape of the networks.
     training : Training
@@ -144,7 +144,7 @@ def fit_ensemble(
     HeldOut
         What it is worth.
     """
-    targets = Targets.of(record, config.horizon)
+    record = targets.record
     members, said, at = [], [], []
     for number, (inside, outside) in enumerate(_folds(len(record), folds)):
 

@@ -17,7 +17,7 @@ from tsmamba.forecast.events.blending import LEVELS
 from tsmamba.forecast.events.fitting import Ensemble, HeldOut, fit_ensemble
 from tsmamba.forecast.events.network import EventConfig
 from tsmamba.forecast.events.questions import Origins, Questions, ask_all, read_questions
-from tsmamba.forecast.events.record import Record
+from tsmamba.forecast.events.record import Record, Targets
 from tsmamba.records.events import EventColumns, Events, Repairs, brief, read_events
 from tsmamba.records.reader import Reader
 from tsmamba.training import Training
@@ -185,7 +185,7 @@ def fit_events(
     Raises
     ------
     FrameError
-        If the frame cannot be used, or holds too few stays.
+        If the frame cannot be used, holds too few stays, or nothing is measured again in time.
     """
     started = time.perf_counter()
     repairs = Repairs()
@@ -201,8 +201,9 @@ def fit_events(
     tokens = record.tokens
     config = EventConfig(tokens.values.shape[1], tokens.statics.shape[1], horizon)
     knobs = training_of(training, _USUAL, len(tokens) * (_FOLDS - 1) // _FOLDS, _EPOCHS)
+    targets = _targets(record, horizon, reader.width)
     with on_step_of(_FOLDS * knobs.steps) as on_step:
-        ensemble, held_out = fit_ensemble(record, config, knobs, _FOLDS, on_step)
+        ensemble, held_out = fit_ensemble(targets, config, knobs, _FOLDS, on_step)
     new = (tokens.since == 0).numpy()
     values = tokens.values.numpy()
     usual = np.stack([np.quantile(values[new[:, v], v], LEVELS) for v in range(new.shape[1])])
@@ -217,6 +218,21 @@ def fit_events(
         "seconds": time.perf_counter() - started,
     }
     return model, report, repairs
+
+
+def _targets(record: Record, horizon: int, width: float) -> Targets:
+    """Return what follows each token, or say that nothing does."""
+    targets = Targets.of(record, horizon)
+    if (targets.place >= 0).any():
+        return targets
+    gaps = record.tokens.bins().diff()[record.tokens.owners().diff() == 0]
+    repair = "a stay needs measurements in two bins of time"
+    if len(gaps):
+        repair = f"pass horizon={int(gaps.min())} or more"
+    raise FrameError(
+        f"nothing is measured again within {horizon} bins of {width:.4g}, so there is nothing to "
+        f"learn from; {repair}"
+    )
 
 
 def _told(held_out: HeldOut, codes: list[str]) -> dict[str, Any]:

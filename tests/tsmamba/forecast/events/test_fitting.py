@@ -5,13 +5,14 @@ import torch
 from tsmamba import Training
 from tsmamba.forecast.events.fitting import fit_ensemble
 from tsmamba.forecast.events.network import EventConfig
+from tsmamba.forecast.events.record import Targets
 
 
 def ensemble_of(record, on_step=lambda step, loss: None):
     torch.manual_seed(0)
     config = EventConfig(record.latest.shape[1], record.tokens.statics.shape[1], 2, d_model=8)
     knobs = Training(max_steps=3, eval_every=3, batch_size=16)
-    return fit_ensemble(record, config, knobs, 2, on_step)
+    return fit_ensemble(Targets.of(record, 2), config, knobs, 2, on_step)
 
 
 @pytest.fixture(scope="module")

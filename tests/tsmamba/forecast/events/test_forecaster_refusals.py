@@ -41,6 +41,17 @@ def test_few_stays_are_refused(make_quick, make_records):
         make_quick().fit(make_records(9).events)
 
 
+@pytest.mark.parametrize(
+    ("times", "repair"),
+    [([0.0, 12.0, 24.0], "pass horizon=11 or more"), ([1.5], "in two bins of time")],
+)
+def test_values_must_follow_within_the_horizon(make_quick, times, repair):
+    stays = pl.DataFrame({"subject_id": range(20)}).join(pl.DataFrame({"time": times}), how="cross")
+    events = stays.with_columns(HR=80.0 + pl.col("subject_id"))
+    with pytest.raises(FrameError, match=rf"nothing is measured again within 3 bins .*{repair}"):
+        make_quick().fit(events)
+
+
 def test_a_failed_fit_changes_nothing(fitted, others, make_records):
     before = fitted.predict(others.of(1_000))
     with pytest.raises(FrameError):
