@@ -66,16 +66,18 @@ class Repairs:
 
     counts: dict[str, int] = field(default_factory=dict)
     examples: dict[str, str] = field(default_factory=dict)
+    grave: set[str] = field(default_factory=set)
 
-    def note(self, what: str, count: int, example: str = "") -> None:
-        """Count rows; zero of them leave no trace."""
+    def note(self, what: str, count: int, example: str = "", *, grave: bool = False) -> None:
+        """Count rows; zero of them leave no trace. What is grave, as a missing answer, comes first."""
         if count:
             self.counts[what] = self.counts.get(what, 0) + count
             self.examples.setdefault(what, example)
+            self.grave |= {what} if grave else set()
 
     def lines(self) -> Iterator[str]:
         """Yield a sentence for each thing that was wrong, most rows first, and one for the rest."""
-        kinds = sorted(self.counts, key=lambda what: -self.counts[what])
+        kinds = sorted(self.counts, key=lambda what: (what not in self.grave, -self.counts[what]))
         for what in kinds[:_MOST_KINDS]:
             example = self.examples[what]
             yield f"{self.counts[what]:,} × {what}" + (f" ({example})" if example else "")

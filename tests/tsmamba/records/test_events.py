@@ -278,3 +278,13 @@ def test_all_that_was_mended_is_told_at_once():
     message = "events were mended or set aside: 2 × no time; 1 × no value (HR None)"
     assert [str(each.message) for each in told] == [message]
     assert told[0].filename == __file__
+
+
+def test_what_is_grave_is_told_first_and_not_among_the_rest():
+    repairs = Repairs()
+    for number in range(20):
+        repairs.note(f"kind {number}", 100)
+    repairs.note("no answer", 1, "p7", grave=True)
+    first, *_, last = repairs.lines()
+    assert first == "1 × no answer (p7)"
+    assert last.endswith("other things")

@@ -101,7 +101,8 @@ class EventModel:
             questions = read_questions(X_df, origins, columns, self.codes, horizon, repairs)
         bare = cleaned.ids.filter(pl.Series(origins.last < 0))
         names = ", ".join(brief(repr(name)) for name in bare.head(_SHOWN))
-        repairs.note("a stay without measurement, answered with usual values", len(bare), names)
+        told = "a stay without measurement, answered with usual values"
+        repairs.note(told, len(bare), names, grave=True)
         found = self._columns(cleaned, origins, questions, bands)
         frame = questions.rows.with_columns(
             pl.Series(name, values, nan_to_null=True) for name, values in found.items()

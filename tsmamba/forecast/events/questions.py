@@ -248,7 +248,7 @@ def _steps(
     for what, here in wrong.items():
         first = rows.filter(pl.Series(here))[:, :2].head(_EXAMPLES)
         shown = ", ".join(brief(f"{name} at {time}") for name, time in first.rows())
-        repairs.note(what, int(here.sum()), shown)
+        repairs.note(what, int(here.sum()), shown, grave=True)
     step = np.where(last >= 0, step, 1)
     answered: NDArray[np.int64] = np.where(early | late, 0, step)
     return answered
