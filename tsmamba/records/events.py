@@ -69,7 +69,7 @@ class Repairs:
     grave: set[str] = field(default_factory=set)
 
     def note(self, what: str, count: int, example: str = "", *, grave: bool = False) -> None:
-        """Count rows; zero of them leave no trace. What is grave, as a missing answer, comes first."""
+        """Count rows; zero of them leave no trace. What is grave, as no answer, comes first."""
         if count:
             self.counts[what] = self.counts.get(what, 0) + count
             self.examples.setdefault(what, example)
