@@ -17,8 +17,10 @@ from benchmarks.records.networks import GRUD, Transformer
 from benchmarks.records.sets import Problem
 from benchmarks.records.sets import Stays as Frames
 from tsmamba import MambaClassifier, Training
+from tsmamba.classify.answers import labelled
 from tsmamba.classify.boosting import grow
-from tsmamba.classify.labels import read_labels
+from tsmamba.classify.lessons import draw
+from tsmamba.classify.presets import PRESETS
 from tsmamba.errors import FrameWarning
 from tsmamba.records.events import EventColumns, Repairs, read_events
 from tsmamba.records.reader import Reader, Stays
@@ -26,13 +28,13 @@ from tsmamba.training import train
 
 __all__ = ["MODELS", "Answer", "Model"]
 
-_COLUMNS = EventColumns("subject_id", "time", "code", "numeric_value")
-_EPOCHS = 8
+_COLUMNS = EventColumns("subject_id", "time", "code", "numeric_value", "label")
+_PRESET = PRESETS["auto"]
 _BATCH = 64
 
 
 class Answer(NamedTuple):
-    """Probabilities of the stays to judge, and the truth."""
+    """Probabilities of the stays or moments to judge, and the truth."""
 
     truth: np.ndarray
     probability: np.ndarray
@@ -42,90 +44,104 @@ Model = Callable[[Problem, int], Answer]
 
 
 class _Read(NamedTuple):
-    """Stays with measurements, as models read them."""
+    """Stays with measurements, whole or cut at moments, as models read them."""
 
     stays: Stays
     labels: np.ndarray
-    there: np.ndarray
+    weights: np.ndarray
+    n_stays: int
 
 
-def _read(frames: Frames, reader: Reader | None) -> tuple[_Read, Reader]:
+def _read_train(frames: Frames, seed: int) -> tuple[_Read, Reader]:
+    """Read what is learned from: of labels at moments, as many as the classifier draws."""
     given = read_events(frames.events, _COLUMNS, Repairs())
-    if reader is None:
-        reader, events = Reader.learn(given, 24, 128, Repairs())
-    else:
-        events = reader.clean(given, Repairs())
-    there = reader.measured(events)
-    labels = read_labels(frames.labels, given.ids, "subject_id", "label").to_numpy()
-    stays = reader.stays(events.only(there), summaries=True)
-    return _Read(stays, labels.astype(np.int64), there), reader
+    reader, events = Reader.learn(given, 24, 128, Repairs())
+    labels, moments = labelled(frames.labels, frames.events, given, reader, _COLUMNS)
+    there = reader.measured(events, moments)
+    known, classes = moments.only(there), labels.to_numpy()[there]
+    torch.manual_seed(seed)
+    which, weights = draw(classes, _PRESET.moments * len(given.ids))
+    parts = reader.stays_at(events, known.only(which), summaries=True)
+    n_stays = len(np.unique(known.stay[which]))
+    return _Read(Stays.joined(parts), classes[which], weights, n_stays), reader
 
 
-def _judged(problem: Problem, answer: Callable[[_Read, _Read], np.ndarray]) -> Answer:
-    """Give every stay an answer, the prior where nothing was measured."""
-    known, reader = _read(problem.train, None)
-    new, _ = _read(problem.test, reader)
-    labels = known.labels[known.there]
-    probability = np.full(len(new.labels), labels.mean())
-    probability[new.there] = answer(known._replace(labels=labels), new)
-    return Answer(new.labels, probability)
+def _judged(
+    problem: Problem, seed: int, learn: Callable[[_Read], Callable[[Stays], np.ndarray]]
+) -> Answer:
+    """Give every label an answer, the share in training where nothing was measured before."""
+    known, reader = _read_train(problem.train, seed)
+    answer = learn(known)
+    frames = problem.test
+    given = read_events(frames.events, _COLUMNS, Repairs())
+    events = reader.clean(given, Repairs())
+    labels, moments = labelled(frames.labels, frames.events, given, reader, _COLUMNS)
+    there = reader.measured(events, moments)
+    share = np.average(known.labels, weights=known.weights)
+    probability = np.full(len(labels), share)
+    parts = reader.stays_at(events, moments.only(there), summaries=True)
+    probability[there] = np.concatenate([answer(part) for part in parts])
+    return Answer(labels.to_numpy(), probability)
 
 
 def _classifier(base: str | None = "boosting", *, causal: bool = False) -> Model:
     def model(problem: Problem, seed: int) -> Answer:
         classifier = MambaClassifier(base=base, causal=causal, random_state=seed)
+        labels = problem.test.labels
+        at = labels if "time" in labels.columns else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FrameWarning)
             classifier.fit(*problem.train)
-            found = classifier.predict_proba(problem.test.events)
-        truth = read_labels(problem.test.labels, found["subject_id"], "subject_id", "label")
-        return Answer(truth.to_numpy().astype(np.int64), found["p_1"].to_numpy())
+            found = classifier.predict_proba(problem.test.events, at=at)
+        on = ["subject_id", "time"] if at is not None else ["subject_id"]
+        truth = found.join(labels, on=on, how="left", maintain_order="left")["label"]
+        return Answer(truth.to_numpy(), found["p_1"].to_numpy())
 
     return model
 
 
 def _boosting(problem: Problem, seed: int) -> Answer:
-    def answer(known: _Read, new: _Read) -> np.ndarray:
-        trees = grow(_table(known), known.labels, seed=seed)
-        probability: np.ndarray = expit(trees.log_odds(_table(new))[:, 0])
-        return probability
+    def learn(known: _Read) -> Callable[[Stays], np.ndarray]:
+        trees = grow(_table(known.stays), known.labels, known.weights, seed=seed)
+        return lambda new: expit(trees.log_odds(_table(new))[:, 0])
 
-    return _judged(problem, answer)
+    return _judged(problem, seed, learn)
 
 
 def _logistic(problem: Problem, seed: int) -> Answer:
-    def answer(known: _Read, new: _Read) -> np.ndarray:
+    def learn(known: _Read) -> Callable[[Stays], np.ndarray]:
         # Normal scores of each summary, the middle where it is missing.
-        model = make_pipeline(
+        scores = make_pipeline(
             QuantileTransformer(n_quantiles=200, output_distribution="normal", random_state=seed),
             SimpleImputer(strategy="constant", fill_value=0.0),
-            LogisticRegression(C=0.003, max_iter=1_000),
         )
-        probability: np.ndarray = model.fit(_table(known), known.labels).predict_proba(_table(new))
-        return probability[:, 1]
+        model = LogisticRegression(C=0.003, max_iter=1_000)
+        model.fit(scores.fit_transform(_table(known.stays)), known.labels, known.weights)
+        return lambda new: model.predict_proba(scores.transform(_table(new)))[:, 1]
 
-    return _judged(problem, answer)
+    return _judged(problem, seed, learn)
 
 
-def _table(read: _Read) -> np.ndarray:
-    if read.stays.summaries is None:
+def _table(stays: Stays) -> np.ndarray:
+    if stays.summaries is None:
         raise RuntimeError("stays were read without summaries")
-    return read.stays.summaries
+    return stays.summaries
 
 
 def _network(kind: type[GRUD] | type[Transformer]) -> Model:
     """Train as the networks of the classifier are, but once on all stays."""
 
     def model(problem: Problem, seed: int) -> Answer:
-        def answer(known: _Read, new: _Read) -> np.ndarray:
+        def learn(known: _Read) -> Callable[[Stays], np.ndarray]:
             torch.manual_seed(seed)
             tokens, labels = known.stays.tokens, torch.from_numpy(known.labels)
-            steps = _EPOCHS * len(labels) // _BATCH
+            weights = torch.from_numpy(known.weights).float()
+            steps = _PRESET.readings(len(labels), known.n_stays) // _BATCH
             training = Training(max_steps=steps, lr=2e-3, ema_decay=0.99, eval_every=steps)
 
             def loss(network: nn.Module, stays: Tensor) -> Tensor:
-                odds = network(tokens.batch(stays))
-                return nn.functional.binary_cross_entropy_with_logits(odds, labels[stays].float())
+                odds, truth = network(tokens.batch(stays)), labels[stays].float()
+                return nn.functional.binary_cross_entropy_with_logits(odds, truth, weights[stays])
 
             network = kind(tokens.values.shape[1], tokens.statics.shape[1])
             # The last averaged weights are kept: nothing is chosen by an error.
@@ -136,12 +152,16 @@ def _network(kind: type[GRUD] | type[Transformer]) -> Model:
                 lambda network: loss(network, torch.randint(len(labels), (_BATCH,))),
                 lambda network: float(next(ranks)),
             )
-            with torch.no_grad():
-                parts = torch.arange(len(new.stays.tokens)).split(256)
-                odds = [network(new.stays.tokens.batch(part)) for part in parts]
-            return torch.cat(odds).sigmoid().numpy()
 
-        return _judged(problem, answer)
+            @torch.no_grad()
+            def answer(new: Stays) -> np.ndarray:
+                parts = torch.arange(len(new)).split(256)
+                odds = [network(new.tokens.batch(part)) for part in parts]
+                return torch.cat(odds).sigmoid().numpy()
+
+            return answer
+
+        return _judged(problem, seed, learn)
 
     return model
 

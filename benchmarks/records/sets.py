@@ -1,7 +1,8 @@
 """Problems of the benchmark: stays to learn from, stays to judge, and their labels."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,27 +65,35 @@ def _splits() -> Iterator[Problem]:
     yield from _parts(both, StratifiedShuffleSplit(_SPLITS, test_size=0.2, random_state=0))
 
 
-def _mortality24() -> Iterator[Problem]:
-    """Five folds of the eICU demo of YAIB: 24 hours of each stay, death in it."""
-    folder = _folder("icu_demo_yaib") / "mortality24" / "eicu_demo"
-    dynamic = pl.read_parquet(folder / "dyn.parquet").rename({"stay_id": _ID})
-    static = pl.read_parquet(folder / "sta.parquet").rename({"stay_id": _ID})
+def _eicu(task: str) -> Iterator[Problem]:
+    """Five folds of the eICU demo of YAIB, by stay: a label for each stay or for each hour."""
+    folder = _folder("icu_demo_yaib") / task / "eicu_demo"
+    dynamic, static, labels = (
+        pl.read_parquet(folder / f"{part}.parquet").rename({"stay_id": _ID})
+        for part in ("dyn", "sta", "outc")
+    )
     static = static.with_columns(
         (pl.col("sex") == "Male").cast(pl.Float64),
         pl.lit(0).cast(dynamic.schema["time"]).alias("time"),
     )
-    labels = pl.read_parquet(folder / "outc.parquet").rename({"stay_id": _ID})
+    labels = labels.with_columns(pl.col(_LABEL).cast(pl.Int64))
     stays = Stays(pl.concat([static, dynamic], how="diagonal"), labels)
     yield from _parts(stays, StratifiedKFold(_SPLITS, shuffle=True, random_state=0))
 
 
 def _parts(stays: Stays, splitter: StratifiedKFold | StratifiedShuffleSplit) -> Iterator[Problem]:
-    ids, labels = stays.labels[_ID], stays.labels[_LABEL].to_numpy()
+    # A stay with labels of hours counts as one of the class that any of them has.
+    whole = stays.labels.group_by(_ID, maintain_order=True).agg(pl.col(_LABEL).max())
+    ids, labels = whole[_ID], whole[_LABEL].to_numpy()
     for train, test in splitter.split(np.zeros((len(ids), 1)), labels):
         yield Problem(stays.only(ids[train]), stays.only(ids[test]))
 
 
-SETS = {"P12 a to b": _a_to_b, "P12 splits": _splits, "eICU mortality24": _mortality24}
+SETS: dict[str, Callable[[], Iterator[Problem]]] = {
+    "P12 a to b": _a_to_b,
+    "P12 splits": _splits,
+    **{f"eICU {task}": partial(_eicu, task) for task in ("mortality24", "aki", "sepsis")},
+}
 
 
 def problems(name: str) -> Iterator[Problem]:

@@ -63,7 +63,7 @@ class Trees:
         return sums
 
 
-def grow(X: np.ndarray, y: np.ndarray, *, seed: int) -> Trees:
+def grow(X: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None, *, seed: int) -> Trees:
     """Grow trees with the settings that did best on records of intensive care.
 
     Parameters
@@ -72,6 +72,8 @@ def grow(X: np.ndarray, y: np.ndarray, *, seed: int) -> Trees:
         Summaries, NaN where missing.
     y : int ndarray of shape (n,)
         Classes from 0 on.
+    weights : ndarray of shape (n,), optional
+        How much each row counts.
     seed : int
         Of the choice of features at each split.
 
@@ -91,7 +93,7 @@ def grow(X: np.ndarray, y: np.ndarray, *, seed: int) -> Trees:
         max_features=0.1,
         early_stopping=False,
         random_state=seed,
-    ).fit(X, y)
+    ).fit(X, y, weights)
     return _arrays(booster)
 
 

@@ -1,4 +1,4 @@
-"""`MambaClassifier`: the class of a whole series of events, such as a hospital stay."""
+"""`MambaClassifier`: classes of series of events, such as hospital stays, whole or at times."""
 
 import os
 import time
@@ -12,9 +12,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tsmamba.callbacks import observed
+from tsmamba.classify.answers import answers, asked, labelled
+from tsmamba.classify.checks import check_settings
 from tsmamba.classify.explanation import class_number, explain_frame
-from tsmamba.classify.fitting import fit_ensemble
-from tsmamba.classify.labels import as_classes, known_classes, read_labels
+from tsmamba.classify.fitting import Ensemble, fit_ensemble
+from tsmamba.classify.labels import as_classes, known_classes
+from tsmamba.classify.lessons import Lessons, draw
 from tsmamba.classify.network import RecordConfig
 from tsmamba.classify.presets import PRESETS
 from tsmamba.classify.saved import load_classifier, save_classifier
@@ -22,19 +25,18 @@ from tsmamba.classify.scores import check_metric, figures, measured
 from tsmamba.classify.stream import RiskStream
 from tsmamba.data.frame import frame_kind, to_native
 from tsmamba.errors import ParameterError
-from tsmamba.forecast.defaults import check_parameters
 from tsmamba.forecast.progress import progress_bar
-from tsmamba.records.events import EventColumns, Repairs, brief, read_events, tell
-from tsmamba.records.reader import Reader
+from tsmamba.records.events import EventColumns, Events, Repairs, read_events, tell
+from tsmamba.records.moments import Moments
+from tsmamba.records.reader import Reader, Stays
+from tsmamba.records.vocabulary import Vocabulary
 from tsmamba.training import Training
 from tsmamba.training.drawing import training_of
 
 __all__ = ["MambaClassifier"]
 
-_BASES = ("boosting", None)
 _LR = 2e-3
 _EMA_DECAY = 0.99
-_SHOWN = 5
 
 
 class MambaClassifier(ClassifierMixin, BaseEstimator):
@@ -81,8 +83,8 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
     codes_ : list of str
         The codes that are read.
     report_ : dict
-        Stays, seconds, what was wrong with the events, whether trees take part, and figures on
-        stays that were not trained on.
+        Stays and labels, how many were drawn to learn from, seconds, what was wrong with the
+        events, whether trees take part, and figures on stays that were not trained on.
 
     Examples
     --------
@@ -151,14 +153,15 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
 
     @observed
     def fit(self, events: Any, labels: Any) -> Self:
-        """Fit on events and the label of each stay.
+        """Fit on events and the label of each stay, or of stays at times.
 
         Parameters
         ----------
         events : polars.DataFrame, polars.LazyFrame, pandas.DataFrame or pyarrow.Table
             A row for each event, or for each time with a column for each code.
         labels : DataFrame
-            A row for each stay: its id and its label.
+            A row for each stay: its id and its label. With a column `time_col` each row labels its
+            stay at that time, and of the events only those up to and with it are learned from.
 
         Returns
         -------
@@ -172,65 +175,59 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
         FrameError
             If a frame cannot be used; nothing of an earlier fit is changed then.
         """
-        self._check_parameters()
+        check_settings(self.get_params(deep=False))
         started = time.perf_counter()
         preset = PRESETS[self.preset]
         repairs = Repairs()
         given = read_events(events, self._columns(), repairs)
-        found = read_labels(labels, given.ids, self.id_col, self.label_col)
         reader, cleaned = Reader.learn(given, self.n_bins, self.max_codes, repairs)
-        there = reader.measured(cleaned)
-        classes, numbers = as_classes(found.filter(pl.Series(there)), least=preset.folds)
-        stays = reader.stays(cleaned.only(there), summaries=self.base is not None)
-        config = RecordConfig(
-            n_codes=len(reader.vocabulary.codes),
-            n_statics=reader.vocabulary.static_width,
-            n_outputs=1 if len(classes) == 2 else len(classes),
-            causal=self.causal,
-            d_model=preset.d_model,
-        )
-        learned = len(numbers) * (preset.folds - 1) // preset.folds
-        training = training_of(
-            self.training, Training(lr=_LR, ema_decay=_EMA_DECAY), learned, preset.epochs
-        )
-        steps = preset.folds * training.steps
-        with (
-            torch.random.fork_rng(devices=[]),
-            progress_bar(steps, show=self.verbose > 0) as on_step,
-        ):
+        found, moments = labelled(labels, events, given, reader, self._columns())
+        there = reader.measured(cleaned, moments)
+        known = moments.only(there)
+        classes, numbers = as_classes(found.filter(pl.Series(there)), known.stay, preset.folds)
+        with torch.random.fork_rng(devices=[]):
             torch.seed() if self.random_state is None else torch.manual_seed(self.random_state)
-            ensemble, held_out = fit_ensemble(
-                stays, numbers, config, training, preset.folds, on_step
+            which, weights = draw(numbers, preset.moments * len(given.ids))
+            parts = reader.stays_at(cleaned, known.only(which), summaries=self.base is not None)
+            lessons = Lessons(
+                Stays.joined(parts), numbers[which], weights, known.stay[which], known.cut
             )
+            ensemble, held_out = self._train(lessons, len(classes), reader.vocabulary)
         self.classes_ = classes
         self.prior_ = np.bincount(numbers) / len(numbers)
         self.codes_ = [*reader.vocabulary.codes, *reader.vocabulary.statics]
         self.report_ = {
-            "stays": len(there),
+            "stays": len(given.ids),
+            "labels": len(there),
             "without_measurement": int((~there).sum()),
+            "drawn": len(which),
             "model": "mamba" if self.base is None else f"mamba and {self.base}",
             "repairs": repairs.counts,
-            "held_out": figures(numbers, held_out),
+            "held_out": figures(lessons.classes, held_out, weights),
             "seconds": time.perf_counter() - started,
         }
         self._reader, self._ensemble = reader, ensemble
         tell(repairs, stacklevel=3)
         return self
 
-    def predict_proba(self, events: Any) -> Any:
-        """Return the probability of each class for each stay.
+    def predict_proba(self, events: Any, at: Any = None) -> Any:
+        """Return the probability of each class for each stay, or at times.
 
-        A stay without any measurement of a known code gets `prior_`, and a warning names it.
+        Where no known code was measured, or not yet, the answer is `prior_`, and a warning tells.
 
         Parameters
         ----------
         events : DataFrame
             As in `fit`.
+        at : DataFrame, optional
+            Rows of an id and a time, of the kind that `events` has. An answer rests on the events
+            of its stay up to and with that time.
 
         Returns
         -------
         DataFrame
-            Of the same library: the id, and a column ``p_...`` for each class.
+            The id, and a column ``p_...`` for each class, in the library of `events`. With `at` a
+            row for each of its rows, id and time first, in the library of `at`.
 
         Raises
         ------
@@ -239,25 +236,26 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
         FrameError
             If the frame cannot be used.
         """
-        ids, probabilities = self._answers(events)
-        columns = {
-            f"p_{name}": probabilities[:, number] for number, name in enumerate(self.classes_)
+        frame, probabilities = self._answers(events, at)
+        told = {
+            f"p_{name}": part for name, part in zip(self.classes_, probabilities.T, strict=True)
         }
-        frame = pl.DataFrame({self.id_col: ids, **columns})
-        return to_native(frame, frame_kind(events))
+        return to_native(frame.with_columns(**told), frame_kind(events if at is None else at))
 
-    def predict(self, events: Any) -> Any:
-        """Return the likeliest class of each stay.
+    def predict(self, events: Any, at: Any = None) -> Any:
+        """Return the likeliest class of each stay, or at times.
 
         Parameters
         ----------
         events : DataFrame
             As in `fit`.
+        at : DataFrame, optional
+            As in `predict_proba`.
 
         Returns
         -------
         DataFrame
-            Of the same library: the id and the label.
+            As of `predict_proba`, with the label.
 
         Raises
         ------
@@ -266,13 +264,12 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
         FrameError
             If the frame cannot be used.
         """
-        ids, probabilities = self._answers(events)
-        labels = self.classes_[probabilities.argmax(1)]
-        frame = pl.DataFrame({self.id_col: ids, self.label_col: labels})
-        return to_native(frame, frame_kind(events))
+        frame, probabilities = self._answers(events, at)
+        labels = pl.Series(self.label_col, self.classes_[probabilities.argmax(1)])
+        return to_native(frame.with_columns(labels), frame_kind(events if at is None else at))
 
     def score(self, events: Any, labels: Any, *, metric: str = "accuracy") -> float:
-        """Score the answers on labelled stays; higher is better.
+        """Score the answers on labelled stays, or at labelled times; higher is better.
 
         Parameters
         ----------
@@ -296,10 +293,13 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         check_metric(metric)
-        given = read_events(events, self._columns(), Repairs())
-        found = read_labels(labels, given.ids, self.id_col, self.label_col)
-        _, probabilities = self._answers(events)
-        return measured(metric, known_classes(found, self.classes_), probabilities)
+        repairs = Repairs()
+        given = read_events(events, self._columns(), repairs)
+        found, moments = labelled(labels, events, given, self._reader, self._columns())
+        numbers = known_classes(found, self.classes_)
+        probabilities = self._probabilities(given, moments, repairs)
+        tell(repairs, stacklevel=3)
+        return measured(metric, numbers, probabilities)
 
     def explain(self, events: Any, *, label: Any = None) -> Any:
         """Tell how much each measurement adds to the answer of its stay.
@@ -434,41 +434,46 @@ class MambaClassifier(ClassifierMixin, BaseEstimator):
         tags.non_deterministic = self.random_state is None
         return tags
 
-    def _check_parameters(self) -> None:
-        if self.preset not in PRESETS:
-            accepted = ", ".join(map(repr, PRESETS))
-            raise ParameterError(f"preset={self.preset!r}; pass one of {accepted}")
-        if self.base not in _BASES:
-            raise ParameterError(f"base={self.base!r}; pass 'boosting' or None")
-        if not isinstance(self.causal, bool):
-            raise ParameterError(f"causal={self.causal!r}; pass True or False")
-        for name in ("n_bins", "max_codes"):
-            if getattr(self, name) is None:
-                raise ParameterError(f"{name}=None; pass a whole number of at least 1")
-        check_parameters(n_bins=self.n_bins, max_codes=self.max_codes)
-        check_parameters(least=0, random_state=self.random_state)
-        if self.training is not None:
-            if not isinstance(self.training, Training):
-                raise ParameterError(f"training={self.training!r}; pass a tsmamba.Training or None")
-            self.training.check()
-
     def _columns(self) -> EventColumns:
         return EventColumns(
             self.id_col, self.time_col, self.code_col, self.value_col, self.label_col
         )
 
-    def _answers(self, events: Any) -> tuple[pl.Series, np.ndarray]:
-        """Return the ids of the stays and the probabilities of each."""
+    def _train(
+        self, lessons: Lessons, n_classes: int, vocabulary: Vocabulary
+    ) -> tuple[Ensemble, np.ndarray]:
+        """Return the model, and the probabilities of each lesson where it was held out."""
+        preset = PRESETS[self.preset]
+        config = RecordConfig(
+            n_codes=len(vocabulary.codes),
+            n_statics=vocabulary.static_width,
+            n_outputs=1 if n_classes == 2 else n_classes,
+            causal=self.causal,
+            d_model=preset.d_model,
+        )
+        count, stays = (
+            len(each) * (preset.folds - 1) // preset.folds
+            for each in (lessons.classes, np.unique(lessons.subjects))
+        )
+        training = training_of(
+            self.training,
+            Training(lr=_LR, ema_decay=_EMA_DECAY),
+            count,
+            preset.readings(count, stays),
+        )
+        with progress_bar(preset.folds * training.steps, show=self.verbose > 0) as on_step:
+            return fit_ensemble(lessons, config, training, preset.folds, on_step)
+
+    def _answers(self, events: Any, at: Any) -> tuple[pl.DataFrame, np.ndarray]:
+        """Return id and perhaps time of what is asked, and the probabilities of each."""
         check_is_fitted(self)
         repairs = Repairs()
-        cleaned = self._reader.clean(read_events(events, self._columns(), repairs), repairs)
-        there = self._reader.measured(cleaned)
-        probabilities = np.tile(self.prior_, (len(there), 1))
-        if there.any():
-            stays = self._reader.stays(cleaned.only(there), summaries=self.base is not None)
-            probabilities[there] = self._ensemble.probabilities(stays)
-        bare = cleaned.ids.filter(~pl.Series(there))
-        names = ", ".join(brief(repr(name)) for name in bare.head(_SHOWN))
-        repairs.note("a stay without measurement, answered with the prior", len(bare), names)
+        given = read_events(events, self._columns(), repairs)
+        frame, moments = asked(at, events, given, self._reader, self._columns())
+        probabilities = self._probabilities(given, moments, repairs)
         tell(repairs, stacklevel=3)
-        return cleaned.ids, probabilities
+        return frame.select(frame.columns[: 1 if at is None else 2]), probabilities
+
+    def _probabilities(self, given: Events, moments: Moments, repairs: Repairs) -> np.ndarray:
+        cleaned = self._reader.clean(given, repairs)
+        return answers(cleaned, moments, self._reader, self._ensemble, self.prior_, repairs)

@@ -163,13 +163,13 @@ def explain_events(events: Events, reader: Reader, ensemble: Ensemble, number: i
     )
     of_tokens, statics = np.zeros(tokens.values.shape), np.zeros(tokens.statics.shape)
     for member in ensemble.members:
-        parts = integrated_gradients(member.network, tokens, reference, weights)
+        parts = integrated_gradients(member.network, tokens, reference, weights[0])
         of_tokens += parts[0]
         statics += parts[1]
     with_trees = ensemble.members[0].trees is not None
     of_stays = _by_code(statics, reader.vocabulary)
     if with_trees:
-        of_stays += _of_trees(events, usual, reader, ensemble, weights)
+        of_stays += _of_trees(events, usual, reader, ensemble, weights[1])
 
     rows = events.rows.with_columns(
         pl.Series("bin", bin_of(events.rows["time"].to_numpy(), reader.width)),
@@ -218,9 +218,9 @@ def as_times(hours: pl.Series, dtype: pl.DataType) -> pl.Series:
 
 
 def _weights(ensemble: Ensemble, number: int) -> np.ndarray:
-    """Return the weights of the logits of each model in the log odds of a class, (K,).
+    """Return the weights of the logits of networks and trees in the log odds of a class.
 
-    Networks and trees of all members count alike, as in `Member.log_odds`.
+    Their shape is (models, K); members count alike.
     """
     classes = len(ensemble.offset)
     if classes == 1:
@@ -228,8 +228,8 @@ def _weights(ensemble: Ensemble, number: int) -> np.ndarray:
     else:
         contrast = np.full(classes, -1 / (classes - 1))
         contrast[number] = 1.0
-    models = sum(1 if member.trees is None else 2 for member in ensemble.members)
-    weights: np.ndarray = contrast @ ensemble.slope / models
+    shares = ensemble.shares / len(ensemble.members)
+    weights: np.ndarray = shares[:, None] * (contrast @ ensemble.slope)
     return weights
 
 

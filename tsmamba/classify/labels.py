@@ -1,5 +1,6 @@
-"""Labels of stays."""
+"""Labels of stays, or at moments of them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,10 @@ import polars as pl
 
 from tsmamba.data.frame import column_names, to_polars
 from tsmamba.errors import FrameError
+from tsmamba.records.events import EventColumns
+from tsmamba.records.moments import Moments
 
-__all__ = ["as_classes", "known_classes", "read_labels"]
+__all__ = ["as_classes", "known_classes", "moment_labels", "read_labels"]
 
 _SHOWN = 5
 
@@ -42,13 +45,7 @@ def read_labels(labels: Any, ids: pl.Series, id_col: str, label_col: str) -> pl.
     >>> read_labels(labels, pl.Series([1, 2]), "subject_id", "label").to_list()
     ['well', 'ill']
     """
-    present = column_names(labels)
-    for name in (id_col, label_col):
-        if name not in present:
-            raise FrameError(
-                f"labels have no column {name!r}, but {', '.join(map(repr, present))}; rename one, "
-                "or name it: id_col=, label_col="
-            )
+    _check_columns(column_names(labels), id_col, label_col)
     frame = _plain(to_polars(labels, [id_col, label_col]), label_col).unique(maintain_order=True)
     twice = frame.filter(pl.col(id_col).is_duplicated())
     if len(twice):
@@ -76,13 +73,84 @@ def read_labels(labels: Any, ids: pl.Series, id_col: str, label_col: str) -> pl.
     return found
 
 
-def as_classes(labels: pl.Series, least: int) -> tuple[np.ndarray, np.ndarray]:
+def moment_labels(
+    frame: pl.DataFrame, moments: Moments, columns: EventColumns, label_col: str
+) -> tuple[pl.Series, Moments]:
+    """Read labels that hold at moments.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        With a row for each.
+    moments : Moments
+        Of its rows.
+    columns : EventColumns
+        Names of id and time.
+    label_col : str
+        Column of labels.
+
+    Returns
+    -------
+    labels : polars.Series
+        Of each moment, whatever the order of rows.
+    moments : Moments
+        Sorted by stay and time, each once.
+
+    Raises
+    ------
+    FrameError
+        If the column is missing, labels are of a type that is no class, a row has no label, or
+        two labels of one moment differ.
+
+    Examples
+    --------
+    >>> labels = pl.DataFrame({"subject_id": [7, 7], "time": [2.0, 1.0], "label": [1, 0]})
+    >>> moments = Moments(np.array([0, 0]), np.array([2.0, 1.0]))
+    >>> names = EventColumns("subject_id", "time", "code", "numeric_value")
+    >>> moment_labels(labels, moments, names, "label")[0].to_list()
+    [0, 1]
+    """
+    _check_columns(frame.columns, columns.id_col, label_col)
+    rows = pl.DataFrame(
+        {"stay": moments.stay, "since": moments.time, "label": _plain(frame, label_col)[label_col]}
+    ).with_row_index("row")
+
+    def named(some: pl.DataFrame) -> str:
+        places = frame.select(columns.id_col, columns.time_col)[some["row"].head(_SHOWN)]
+        return ", ".join(f"{stay!r} at {time}" for stay, time in places.rows())
+
+    bare = rows.filter(pl.col("label").is_null())
+    if len(bare):
+        raise FrameError(f"{len(bare)} of {len(rows)} rows have no label: {named(bare)}; drop them")
+    once = rows.unique(["stay", "since", "label"], keep="first").sort("stay", "since")
+    twice = once.filter(pl.struct("stay", "since").is_duplicated())
+    if len(twice):
+        raise FrameError(
+            f"labels differ for stay {named(twice.head(1))}; keep one for each time of a stay"
+        )
+    return once["label"], Moments(once["stay"].to_numpy(), once["since"].to_numpy())
+
+
+def _check_columns(present: Sequence[str], id_col: str, label_col: str) -> None:
+    for name in (id_col, label_col):
+        if name not in present:
+            raise FrameError(
+                f"labels have no column {name!r}, but {', '.join(map(repr, present))}; rename one, "
+                "or name it: id_col=, label_col="
+            )
+
+
+def as_classes(
+    labels: pl.Series, subjects: np.ndarray, least: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Find the classes of some labels, and the number of each label's.
 
     Parameters
     ----------
     labels : polars.Series
         Of any type that can be sorted.
+    subjects : int ndarray of shape (n,)
+        The stay of each.
     least : int
         Stays that every class needs.
 
@@ -98,9 +166,10 @@ def as_classes(labels: pl.Series, least: int) -> tuple[np.ndarray, np.ndarray]:
     FrameError
         If there are fewer than two classes, or one with too few stays.
     """
-    classes, numbers, counts = np.unique(labels.to_numpy(), return_inverse=True, return_counts=True)
+    classes, numbers = np.unique(labels.to_numpy(), return_inverse=True)
     if len(classes) < 2:
         raise FrameError(f"all labels are {classes.tolist()[0]!r}; a classifier needs two classes")
+    counts = np.bincount(np.unique(np.stack([numbers, subjects]), axis=1)[0])
     rare = int(counts.argmin())
     if counts[rare] < least:
         raise FrameError(

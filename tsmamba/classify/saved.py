@@ -32,6 +32,7 @@ def save_classifier(
         What the fit trained.
     """
     tensors = {
+        "shares": torch.from_numpy(ensemble.shares),
         "slope": torch.from_numpy(ensemble.slope),
         "offset": torch.from_numpy(ensemble.offset),
     }
@@ -71,5 +72,6 @@ def load_classifier(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Ensem
         nodes = {name: part.numpy() for name, part in under(tensors, f"{number}.trees.").items()}
         trees = Trees(nodes, tensors[f"{number}.start"].numpy()) if nodes else None
         members.append(Member(network.eval(), trees))
-    slope, offset = (np.array(tensors[name].numpy()) for name in ("slope", "offset"))
-    return settings, Ensemble(tuple(members), slope, offset)
+    names = "shares", "slope", "offset"
+    shares, slope, offset = (np.array(tensors[name].numpy()) for name in names)
+    return settings, Ensemble(tuple(members), shares, slope, offset)

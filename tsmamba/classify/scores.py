@@ -10,7 +10,12 @@ from tsmamba.errors import ParameterError
 __all__ = ["METRICS", "calibration_error", "check_metric", "figures", "measured"]
 
 
-def calibration_error(truth: np.ndarray, probability: np.ndarray, bins: int = 10) -> float:
+def calibration_error(
+    truth: np.ndarray,
+    probability: np.ndarray,
+    bins: int = 10,
+    weights: np.ndarray | None = None,
+) -> float:
     """Return the expected calibration error, in bins of equal count.
 
     Parameters
@@ -21,6 +26,8 @@ def calibration_error(truth: np.ndarray, probability: np.ndarray, bins: int = 10
         Of 1.
     bins : int, default 10
         How many.
+    weights : ndarray of shape (n,), optional
+        How much each counts in its bin and over bins.
 
     Returns
     -------
@@ -34,32 +41,35 @@ def calibration_error(truth: np.ndarray, probability: np.ndarray, bins: int = 10
     """
     order = np.argsort(probability, kind="stable")
     parts = [part for part in np.array_split(order, bins) if len(part)]
-    away = [len(part) * abs(probability[part].mean() - truth[part].mean()) for part in parts]
-    return float(sum(away) / len(truth))
+    count = np.ones(len(truth)) if weights is None else weights
+    away = [abs((count[part] * (probability[part] - truth[part])).sum()) for part in parts]
+    return float(sum(away) / count.sum())
 
 
-def _accuracy(truth: np.ndarray, p: np.ndarray) -> float:
-    return float(accuracy_score(truth, p.argmax(1)))
+def _accuracy(truth: np.ndarray, p: np.ndarray, weights: np.ndarray | None) -> float:
+    return float(accuracy_score(truth, p.argmax(1), sample_weight=weights))
 
 
-def _auroc(truth: np.ndarray, p: np.ndarray) -> float:
+def _auroc(truth: np.ndarray, p: np.ndarray, weights: np.ndarray | None) -> float:
     if p.shape[1] == 2:
-        return float(roc_auc_score(truth, p[:, 1]))
-    return float(roc_auc_score(truth, p, multi_class="ovr", labels=range(p.shape[1])))
+        return float(roc_auc_score(truth, p[:, 1], sample_weight=weights))
+    classes = range(p.shape[1])
+    return float(roc_auc_score(truth, p, multi_class="ovr", labels=classes, sample_weight=weights))
 
 
-def _auprc(truth: np.ndarray, p: np.ndarray) -> float:
+def _auprc(truth: np.ndarray, p: np.ndarray, weights: np.ndarray | None) -> float:
     if p.shape[1] == 2:
-        return float(average_precision_score(truth, p[:, 1]))
-    return float(average_precision_score(np.eye(p.shape[1])[truth], p))
+        return float(average_precision_score(truth, p[:, 1], sample_weight=weights))
+    return float(average_precision_score(np.eye(p.shape[1])[truth], p, sample_weight=weights))
 
 
-def _brier(truth: np.ndarray, p: np.ndarray) -> float:
+def _brier(truth: np.ndarray, p: np.ndarray, weights: np.ndarray | None) -> float:
     """Return the negative Brier score, so that higher is better; halved over the classes."""
-    return -float(((p - np.eye(p.shape[1])[truth]) ** 2).sum(1).mean() / 2)
+    away = ((p - np.eye(p.shape[1])[truth]) ** 2).sum(1)
+    return -float(np.average(away, weights=weights) / 2)
 
 
-METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+METRICS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray | None], float]] = {
     "accuracy": _accuracy,
     "auroc": _auroc,
     "auprc": _auprc,
@@ -106,23 +116,27 @@ def measured(metric: str, truth: np.ndarray, probabilities: np.ndarray) -> float
     >>> measured("accuracy", np.array([0, 1]), np.array([[0.9, 0.1], [0.8, 0.2]]))
     0.5
     """
-    return METRICS[metric](truth, probabilities)
+    return METRICS[metric](truth, probabilities, None)
 
 
-def figures(truth: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+def figures(
+    truth: np.ndarray, probabilities: np.ndarray, weights: np.ndarray | None = None
+) -> dict[str, float]:
     """Return every figure, and the calibration error where there are two classes.
 
     Parameters
     ----------
     truth, probabilities
         As in `measured`.
+    weights : ndarray of shape (n,), optional
+        How much each counts.
 
     Returns
     -------
     dict of str to float
         By name.
     """
-    told = {name: metric(truth, probabilities) for name, metric in METRICS.items()}
+    told = {name: metric(truth, probabilities, weights) for name, metric in METRICS.items()}
     if probabilities.shape[1] == 2:
-        told["calibration_error"] = calibration_error(truth, probabilities[:, 1])
+        told["calibration_error"] = calibration_error(truth, probabilities[:, 1], weights=weights)
     return told

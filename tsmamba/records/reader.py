@@ -1,7 +1,8 @@
 """From a frame of events to what models read."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -9,6 +10,7 @@ import polars as pl
 from tsmamba.errors import FrameError
 from tsmamba.records.cleaning import Rules
 from tsmamba.records.events import Events, Repairs, brief
+from tsmamba.records.moments import Moments, prefixes
 from tsmamba.records.summaries import summarise
 from tsmamba.records.tokens import Tokens, tokenise
 from tsmamba.records.vocabulary import Vocabulary
@@ -32,6 +34,19 @@ class Stays:
 
     tokens: Tokens
     summaries: np.ndarray | None
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @classmethod
+    def joined(cls, parts: Iterable[Self]) -> Self:
+        """Return the stays of all parts."""
+        parts = list(parts)
+        tables = [part.summaries for part in parts if part.summaries is not None]
+        return cls(
+            Tokens.joined([part.tokens for part in parts]),
+            np.concatenate(tables) if tables else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -97,11 +112,14 @@ class Reader:
         """Clean events; those of codes that are not known are counted and left out."""
         return self._known(self.rules.clean(events, repairs), repairs)
 
-    def measured(self, events: Events) -> np.ndarray:
-        """Tell which stays of cleaned events hold a measurement, shape (n,)."""
-        there = np.zeros(len(events.ids), bool)
+    def measured(self, events: Events, moments: Moments | None = None) -> np.ndarray:
+        """Tell of which stays of cleaned events, or by which moments, something was measured."""
+        moments = Moments.ends(events) if moments is None else moments
+        first = np.full(len(events.ids), np.nan)
         rows = events.rows.filter(pl.col("code").is_in(list(self.vocabulary.codes)))
-        there[rows["stay"].unique().to_numpy()] = True
+        rows = rows.group_by("stay").agg(pl.col("time").min())
+        first[rows["stay"].to_numpy()] = rows["time"].to_numpy()
+        there: np.ndarray = first[moments.stay] <= moments.time
         return there
 
     def stays(self, events: Events, *, summaries: bool) -> Stays:
@@ -110,6 +128,11 @@ class Reader:
         if summaries:
             table = summarise(events, self.vocabulary, self.rules.span).to_numpy()
         return Stays(tokenise(events, self.vocabulary, self.width), table)
+
+    def stays_at(self, events: Events, moments: Moments, *, summaries: bool) -> Iterator[Stays]:
+        """Yield what was known of cleaned stays at moments, some at a time, in their order."""
+        for part in prefixes(events, moments):
+            yield self.stays(part, summaries=summaries)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""

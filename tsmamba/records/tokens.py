@@ -1,7 +1,8 @@
 """Stays as sequences of tokens: values carried forward, what was observed, and how long ago."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import polars as pl
@@ -70,6 +71,18 @@ class Tokens:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return the stays of all parts, at least one."""
+        counts = torch.cat([part.offsets.diff() for part in parts])
+        return cls(
+            values=torch.cat([part.values for part in parts]),
+            since=torch.cat([part.since for part in parts]),
+            elapsed=torch.cat([part.elapsed for part in parts]),
+            offsets=torch.cat([counts.new_zeros(1), counts.cumsum(0)]),
+            statics=torch.cat([part.statics for part in parts]),
+        )
 
     def batch(self, stays: Tensor) -> Batch:
         """Gather stays, padded at their ends.

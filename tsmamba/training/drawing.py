@@ -37,7 +37,7 @@ def drawn(stays: Tensor, size: int) -> Iterator[Tensor]:
                 yield part
 
 
-def training_of(given: Training | None, usual: Training, stays: int, epochs: int) -> Training:
+def training_of(given: Training | None, usual: Training, stays: int, readings: int) -> Training:
     """Return the knobs of training on some stays; weights are looked at only at its end.
 
     Parameters
@@ -48,8 +48,8 @@ def training_of(given: Training | None, usual: Training, stays: int, epochs: int
         Where there are none.
     stays : int >= 1
         So many are learned from.
-    epochs : int >= 1
-        Times to see each, unless the knobs have `max_steps`.
+    readings : int >= 1
+        So many are seen in all, each as often as it comes, unless the knobs have `max_steps`.
 
     Returns
     -------
@@ -58,11 +58,11 @@ def training_of(given: Training | None, usual: Training, stays: int, epochs: int
 
     Examples
     --------
-    >>> training_of(None, Training(batch_size=10), stays=50, epochs=2).max_steps
+    >>> training_of(None, Training(batch_size=10), stays=50, readings=100).max_steps
     10
     """
     knobs = usual if given is None else given
     steps = knobs.max_steps
     if steps is None:
-        steps = max(1, epochs * stays // min(knobs.batch_size, stays))
+        steps = max(1, readings // min(knobs.batch_size, stays))
     return Training(**{**knobs.get_params(), "max_steps": steps, "eval_every": max(1, steps)})

@@ -7,6 +7,7 @@ import torch
 from tsmamba import Training
 from tsmamba.classify import fitting
 from tsmamba.classify.fitting import Ensemble, Member, fit_ensemble, network_logits
+from tsmamba.classify.lessons import Lessons
 from tsmamba.classify.network import RecordConfig, RecordNetwork
 
 KNOBS = Training(max_steps=3, batch_size=16, eval_every=3)
@@ -25,7 +26,8 @@ def config(reader):
 
 def ensemble_of(stays, config, labels, folds=3, on_step=lambda step, loss: None):
     torch.manual_seed(0)
-    return fit_ensemble(stays, labels, config, KNOBS, folds, on_step)
+    lessons = Lessons(stays, labels, np.ones(len(labels)), np.arange(len(labels)), cut=False)
+    return fit_ensemble(lessons, config, KNOBS, folds, on_step)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -49,7 +51,7 @@ def test_every_stay_is_held_out_once(stays, config, n_classes):
     told = ensemble.probabilities(stays)
     assert told.shape == held_out.shape == (60, n_classes)
     each = [
-        ensemble.calibrated(member.log_odds(stays, np.arange(60))) for member in ensemble.members
+        ensemble.calibrated(member.log_odds(stays, np.arange(60))[0]) for member in ensemble.members
     ]
     by = [np.isclose(probabilities, held_out).all(1) for probabilities in each]
     assert np.sum(by, 0).min() >= 1
@@ -70,20 +72,21 @@ def test_the_answer_of_members_is_the_mean_of_their_log_odds(stays, config):
     np.testing.assert_allclose(ensemble.probabilities(stays)[:, 1], expected, rtol=1e-6)
 
 
-def test_trees_count_as_much_as_networks(stays, config):
+def test_networks_and_trees_count_by_their_shares(stays, config):
     class Constant:
         def log_odds(self, X):
             return np.full((len(X), 1), 3.0)
 
-    which = np.array([4, 1])
     network = RecordNetwork(config).eval()
     both = replace(stays, summaries=np.zeros((60, 2)))
-    found = Member(network, Constant()).log_odds(both, which)
-    np.testing.assert_allclose(found, (network_logits(network, stays.tokens, which) + 3) / 2)
+    members = (Member(network, Constant()),)
+    found = Ensemble(members, np.array([0.25, 0.75]), np.eye(1), np.zeros(1)).probabilities(both)
+    log_odds = 0.25 * network_logits(network, stays.tokens, np.arange(60)) + 0.75 * 3
+    np.testing.assert_allclose(found[:, 1:], 1 / (1 + np.exp(-log_odds)))
 
 
 def test_extreme_log_odds_are_probabilities():
-    ensemble = Ensemble((), np.eye(1), np.zeros(1))
+    ensemble = Ensemble((), np.ones(1), np.eye(1), np.zeros(1))
     np.testing.assert_array_equal(
         ensemble.calibrated(np.array([[-1e4], [0.0], [1e4]])), [[1, 0], [0.5, 0.5], [0, 1]]
     )
@@ -106,13 +109,13 @@ def test_a_causal_network_is_taught_after_every_token():
     target = torch.tensor([1, 0])
     sign = torch.tensor([1.0, -1.0])[:, None, None]
     losses = torch.nn.functional.softplus(-sign * logits)[..., 0]
-    found = fitting._class_loss(logits, target, mask)
+    found = fitting._class_loss(logits, target, torch.ones(2), mask)
     torch.testing.assert_close(found, losses[mask].mean())
-    last = fitting._class_loss(logits[:, 0], target, mask)
+    last = fitting._class_loss(logits[:, 0], target, torch.ones(2), mask)
     torch.testing.assert_close(last, losses[:, 0].mean())
 
 
 def test_the_loss_of_three_classes_is_the_likelihood():
     logits, target = torch.randn(4, 3), torch.tensor([0, 2, 1, 2])
-    found = fitting._class_loss(logits, target, torch.ones(4, 5, dtype=torch.bool))
+    found = fitting._class_loss(logits, target, torch.ones(4), torch.ones(4, 5, dtype=torch.bool))
     torch.testing.assert_close(found, -logits.log_softmax(1)[torch.arange(4), target].mean())

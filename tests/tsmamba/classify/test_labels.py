@@ -49,7 +49,7 @@ def test_labels_are_numbers_text_or_booleans(labels, expected):
 def test_categories_are_text():
     categories = pl.Enum(["well", "ill"])
     found = read(labels_of(labels=["ill", "well", "ill"], label=categories))
-    classes, numbers = as_classes(found, 1)
+    classes, numbers = as_classes(found, np.arange(3), 1)
     assert (classes.tolist(), numbers.tolist()) == (["ill", "well"], [0, 0, 1])
 
 
@@ -92,12 +92,12 @@ def test_a_long_list_of_stays_without_label_is_cut():
 )
 def test_too_few_labels_are_refused(labels, least, message):
     with pytest.raises(FrameError, match=message):
-        as_classes(pl.Series(labels), least)
+        as_classes(pl.Series(labels), np.arange(len(labels)), least)
 
 
 def test_classes_are_sorted_and_found_again():
     labels = pl.Series(["c", "a", "b", "a"])
-    classes, numbers = as_classes(labels, 1)
+    classes, numbers = as_classes(labels, np.arange(4), 1)
     assert classes.tolist() == ["a", "b", "c"]
     assert numbers.tolist() == known_classes(labels, classes).tolist() == [2, 0, 1, 0]
 

@@ -18,12 +18,12 @@ def test_every_stay_is_drawn_once_before_any_comes_again(n, size, batches):
 
 @pytest.mark.parametrize(("stays", "steps"), [(640, 20), (10, 2), (1, 2)])
 def test_training_is_so_many_times_over_the_stays(stays, steps):
-    knobs = training_of(None, Training(batch_size=64, lr=0.1), stays, epochs=2)
+    knobs = training_of(None, Training(batch_size=64, lr=0.1), stays, readings=2 * stays)
     assert (knobs.max_steps, knobs.eval_every, knobs.lr) == (steps, steps, 0.1)
 
 
 def test_knobs_of_the_user_win():
     given = Training(max_steps=7, lr=0.5)
-    knobs = training_of(given, Training(lr=0.1), stays=640, epochs=2)
+    knobs = training_of(given, Training(lr=0.1), stays=640, readings=1280)
     assert (knobs.max_steps, knobs.eval_every, knobs.lr) == (7, 7, 0.5)
     assert given.eval_every == 50

@@ -201,7 +201,8 @@ def fit_events(
     record = Record.of(cleaned.only(there), reader)
     tokens = record.tokens
     config = EventConfig(tokens.values.shape[1], tokens.statics.shape[1], horizon)
-    knobs = training_of(training, _USUAL, len(tokens) * (_FOLDS - 1) // _FOLDS, _EPOCHS)
+    learned = len(tokens) * (_FOLDS - 1) // _FOLDS
+    knobs = training_of(training, _USUAL, learned, _EPOCHS * learned)
     targets = _targets(record, horizon, reader.width)
     with on_step_of(_FOLDS * knobs.steps) as on_step:
         ensemble, held_out = fit_ensemble(targets, config, knobs, _FOLDS, on_step)
