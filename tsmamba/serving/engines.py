@@ -1,9 +1,9 @@
 """Where the parts of a `Job` are scored: in this process, in several, or by Ray on machines."""
 
-import multiprocessing
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
@@ -12,8 +12,11 @@ import torch
 from tsmamba._optional import require
 from tsmamba.errors import ParameterError
 from tsmamba.serving.parquet import Job, Outcome, Scorer
+from tsmamba.serving.processes import others, ready
 
-_Engine = Callable[[Job, list[str], int], Iterator[Outcome]]
+_Engine = Callable[[Job, list[str], int, Scorer], Iterator[Outcome]]
+# Parts given to a process at a time: one to score and the next.
+_AHEAD = 2
 
 
 def score_parquet(job: Job, engine: str | None = None, workers: int = 1) -> Iterator[Outcome]:
@@ -27,9 +30,9 @@ def score_parquet(job: Job, engine: str | None = None, workers: int = 1) -> Iter
     job : Job
         What to score.
     engine : {"process", "ray"}, optional
-        Processes of this machine, or actors of a Ray cluster: the one that ``RAY_ADDRESS`` names,
-        where all must see the same folders, or one of this machine. By default processes if there
-        is more than one worker, and else this process.
+        Processes of this machine, this one among them, or actors of a Ray cluster: the one that
+        ``RAY_ADDRESS`` names, where all must see the same folders, or one of this machine. By
+        default processes.
     workers : int >= 1, default 1
         How many score at a time.
 
@@ -67,36 +70,39 @@ def score_parquet(job: Job, engine: str | None = None, workers: int = 1) -> Iter
     parts = job.parts()
     scorer = Scorer(job)
     scorer.check_whole(parts)
-    if engine is None and workers == 1:
-        return map(scorer.score, parts)
-    return _ENGINES[engine or "process"](job, parts, workers)
+    return _ENGINES[engine or "process"](job, parts, workers, scorer)
 
 
-def _in_processes(job: Job, parts: list[str], workers: int) -> Iterator[Outcome]:
-    """Score in processes of this machine, which share its cores."""
+def _in_processes(job: Job, parts: list[str], workers: int, scorer: Scorer) -> Iterator[Outcome]:
+    """Score in this process, and in others, which share its cores and join when they are up."""
     threads = max(1, (os.cpu_count() or 1) // workers)
-    # Forks of a process that has threads, as torch and polars start them, may hang.
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, spawn, _start, (job, threads)) as pool:
-        futures: dict[Future[Outcome], str] = {pool.submit(_score, part): part for part in parts}
-        for future in as_completed(futures):
-            error = future.exception()
-            yield future.result() if error is None else _lost(futures[future], error)
+    left = deque(parts)
+    with _torch_threads(threads), others(job, workers - 1, threads) as running:
+        while left or any(each.parts for each in running):
+            for each in ready(running, block=not left):
+                outcome = each.receive()
+                if outcome is not None:
+                    yield outcome
+                if not each.alive:
+                    running.remove(each)
+                    left.extend(each.parts)
+                while each.alive and left and len(each.parts) < _AHEAD:
+                    each.give(left.popleft())
+            if left:
+                yield scorer.score(left.popleft())
 
 
-_scorers: list[Scorer] = []
+@contextmanager
+def _torch_threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
-def _start(job: Job, threads: int) -> None:
-    torch.set_num_threads(threads)
-    _scorers.append(Scorer(job))
-
-
-def _score(part: str) -> Outcome:
-    return _scorers[0].score(part)
-
-
-def _in_ray(job: Job, parts: list[str], workers: int) -> Iterator[Outcome]:
+def _in_ray(job: Job, parts: list[str], workers: int, scorer: Scorer) -> Iterator[Outcome]:
     """Score by actors of Ray, which keep the model loaded and take a part at a time."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray = require("ray", "ray")

@@ -4,7 +4,7 @@ import pytest
 
 from tsmamba import MambaDetector, MambaForecaster
 from tsmamba.errors import FrameError, ModelFileError, ParameterError
-from tsmamba.serving.engines import _in_processes, score_parquet
+from tsmamba.serving.engines import score_parquet
 from tsmamba.serving.frames import score_frame
 from tsmamba.serving.loading import load_any
 from tsmamba.serving.parquet import Job, Outcome
@@ -234,14 +234,6 @@ def test_a_model_that_is_none_is_refused(job):
 
 
 # Other ways to the same numbers
-
-
-@pytest.mark.slow
-def test_processes_that_die_fail_their_parts(job):
-    job.model.unlink()
-    outcomes = list(_in_processes(job, job.parts(), 2))
-    assert {each.state for each in outcomes} == {"failed"}
-    assert "its process ended" in outcomes[0].reason
 
 
 def test_a_group_of_pandas_at_a_time_is_scored_like_the_whole(model):
