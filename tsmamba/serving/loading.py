@@ -52,7 +52,13 @@ def load_any(path: str | os.PathLike[str]) -> Any:
             f"{str(path)!r} holds {kind or 'no model of tsmamba'}; give a file that save() of "
             f"{', '.join(ESTIMATORS)} wrote"
         )
-    return ESTIMATORS[kind].load(path)
+    model = ESTIMATORS[kind].load(path)
+    if hasattr(model, "codes_"):
+        raise ModelFileError(
+            f"{str(path)!r} holds a {kind} of events, and series alone can be sent to services and "
+            f"jobs; load it with {kind}.load and call predict(df=)"
+        )
+    return model
 
 
 def _kind_of(path: Path) -> str | None:

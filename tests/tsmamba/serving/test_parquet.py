@@ -2,7 +2,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tsmamba import MambaDetector, MambaForecaster
+from tsmamba import MambaDetector, MambaForecaster, Training
 from tsmamba.errors import FrameError, ModelFileError, ParameterError
 from tsmamba.serving.engines import score_parquet
 from tsmamba.serving.frames import score_frame
@@ -231,6 +231,14 @@ def test_a_model_that_is_none_is_refused(job):
         load_any(job.model)
     with pytest.raises(ModelFileError, match=r"cannot read '.*nowhere': No such file"):
         score_parquet(Job(job.source, job.target, job.model.with_name("nowhere")))
+
+
+def test_a_forecaster_of_events_is_refused(tmp_path, make_records):
+    knobs = Training(max_steps=1)
+    records = make_records(12).events
+    MambaForecaster(preset="ehr", training=knobs, random_state=0).fit(records).save(tmp_path / "f")
+    with pytest.raises(ModelFileError, match="holds a MambaForecaster of events"):
+        load_any(tmp_path / "f")
 
 
 # Other ways to the same numbers
