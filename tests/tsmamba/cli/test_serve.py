@@ -48,7 +48,7 @@ def test_the_address_is_told_once_it_is_open(model, monkeypatch):
     [
         (["missing.tsm"], "cannot read 'missing.tsm': No such file"),
         (["models:/pumps"], "'models:/pumps' names no registered model; give models:/NAME@ALIAS"),
-        (["{model}", "--checkpoint", "no/folder/state"], "cannot write 'no/folder/state'"),
+        (["{model}", "--checkpoint", "no/folder/state"], "there is no folder 'no/folder'"),
         (["{model}", "--host", "192.0.2.1"], "192.0.2.1 port 0 cannot be served on (Cannot assign"),
     ],
 )

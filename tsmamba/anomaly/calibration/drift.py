@@ -231,8 +231,11 @@ class Watch:
 
     def _change(self, places: NDArray[np.int8]) -> int | None:
         """Return the first place in a block after which the units are to change."""
-        present = np.flatnonzero(places != _NOWHERE)
         patience = self.scores.size
+        # No place raises the count of those above, which was too low at the place before.
+        if self.filled == patience and self.factor == 1 and not (places == 1).any():
+            return None
+        present = np.flatnonzero(places != _NOWHERE)
         if self.filled + present.size < patience:
             return None
         recent = np.concatenate([self.places, places[present]])
