@@ -1,9 +1,9 @@
 """Run cells of the benchmark, one JSON line each, and go on where an earlier run stopped."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.metrics import average_precision_score, roc_auc_score
@@ -19,6 +19,7 @@ from tsmamba.classify.scores import calibration_error
 
 __all__ = ["VALUES", "Cell", "run", "run_forecasts"]
 
+_Result = TypeVar("_Result")
 _BINS = 10
 # The name of the problem of next values in the results.
 VALUES = "P12 next values, a to b"
@@ -62,12 +63,8 @@ def run(sets: Iterable[str], models: Iterable[str], path: Path, say: Say) -> int
         for split, problem in enumerate(problems(name)):
 
             def outcome(cell: Cell, problem: Problem = problem) -> Line:
-                started = time.perf_counter()
-                answer = MODELS[cell.model](problem, cell.split)
-                return figures(answer) | {
-                    "seed": cell.split,
-                    "seconds": round(time.perf_counter() - started, 1),
-                }
+                answer, cost = _timed(lambda: MODELS[cell.model](problem, cell.split))
+                return figures(answer) | {"seed": cell.split} | cost
 
             wanted = [Cell(name, split, model) for model in models]
             failed += run_missing(wanted, path, Cell.of, outcome, _summary, say)
@@ -94,16 +91,20 @@ def run_forecasts(models: Iterable[str], path: Path, say: Say) -> int:
     problem = ValuesProblem()
 
     def outcome(cell: Cell) -> Line:
-        started = time.perf_counter()
-        forecasts = FORECASTERS[cell.model](problem, cell.split)
-        seconds = round(time.perf_counter() - started, 1)
-        return values.figures(problem, forecasts) | {"seed": cell.split, "seconds": seconds}
+        forecasts, cost = _timed(lambda: FORECASTERS[cell.model](problem, cell.split))
+        return values.figures(problem, forecasts) | {"seed": cell.split} | cost
 
     def summary(line: Line) -> str:
         return f"MAE macro {line['macro']:.4f}, micro {line['micro']:.4f}"
 
     wanted = [Cell(VALUES, 0, model) for model in models]
     return run_missing(wanted, path, Cell.of, outcome, summary, say)
+
+
+def _timed(work: Callable[[], _Result]) -> tuple[_Result, Line]:
+    started = time.perf_counter()
+    result = work()
+    return result, {"seconds": round(time.perf_counter() - started, 1)}
 
 
 def figures(answer: Answer) -> Line:

@@ -127,8 +127,8 @@ def _in_ray(job: Job, parts: list[str], workers: int, scorer: Scorer) -> Iterato
             each, part = scored.pop(done)
             try:
                 yield ray.get(done)
-            except ray.exceptions.RayError as error:
-                yield _lost(part, error)
+            except ray.exceptions.RayError:
+                yield Outcome.lost(part)
             scored |= {each.score.remote(part): (each, part) for part in islice(left, 1)}
     finally:
         if ours:
@@ -140,11 +140,6 @@ def _start_ray(ray: Any, workers: int) -> None:
     here = {"num_cpus": workers, "include_dashboard": False}
     known = "RAY_ADDRESS" in os.environ
     ray.init(log_to_driver=False, logging_level="ERROR", **({} if known else here))
-
-
-def _lost(part: str, error: BaseException) -> Outcome:
-    reason = f"its process ended ({type(error).__name__}); is there enough memory?"
-    return Outcome(part, "failed", reason=reason)
 
 
 _ENGINES: dict[str, _Engine] = {"process": _in_processes, "ray": _in_ray}

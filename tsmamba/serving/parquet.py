@@ -84,6 +84,11 @@ class Outcome(NamedTuple):
     rows: int = 0  # of the answer, if it was scored
     reason: str = ""  # why it failed
 
+    @classmethod
+    def lost(cls, part: str) -> "Outcome":
+        """Return what became of a part whose process ended."""
+        return cls(part, "failed", reason="its process ended; is there enough memory?")
+
 
 class Scorer:
     """Scores the parts of a job in one process, which loads the model once.

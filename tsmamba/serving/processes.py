@@ -53,10 +53,7 @@ class Other:
             outcome: Outcome | None = self.pipe.recv()
         except (EOFError, OSError):
             self.alive = False
-            if not self.parts:
-                return None
-            reason = "its process ended; is there enough memory?"
-            return Outcome(self.parts.popleft(), "failed", reason=reason)
+            return Outcome.lost(self.parts.popleft()) if self.parts else None
         if outcome is not None:
             self.parts.popleft()
         return outcome
