@@ -195,8 +195,8 @@ def fit_events(
     there = reader.measured(cleaned)
     if there.sum() < 2 * _FOLDS:
         raise FrameError(
-            f"{there.sum()} stays have a measurement; a forecast of events is learned from "
-            f"{2 * _FOLDS} and more"
+            f"stays with a measurement: {there.sum()}; a forecast of events is learned from "
+            f"{2 * _FOLDS} and more, so pass the events of more stays"
         )
     record = Record.of(cleaned.only(there), reader)
     tokens = record.tokens
