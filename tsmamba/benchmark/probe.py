@@ -101,7 +101,8 @@ def peak_of(run: Callable[[], object]) -> int:
     """Return the peak memory of a call in this process, beyond what is held before it.
 
     Memory that was freed before and kept counts as held, so the process should be started with the
-    environment of `RETURN_FREED`.
+    environment of `RETURN_FREED`. Linux sums the highest use from counts that each processor keeps
+    for itself, so about 1 MiB is noise.
 
     Parameters
     ----------
