@@ -17,8 +17,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from tsmamba import MambaClassifier
-from tsmamba.classify.plot import plot_explanation
 from tsmamba.errors import FrameWarning
+from tsmamba.outcomes.plot import plot_explanation
 from tsmamba_datasets import load_icu_stays
 
 quick = os.environ.get("TSMAMBA_QUICK") == "1"  # a run of seconds, to see that it works

@@ -5,11 +5,11 @@ import typing
 
 if typing.TYPE_CHECKING:
     from tsmamba.anomaly import MambaDetector
-    from tsmamba.classify import MambaClassifier
     from tsmamba.forecast import MambaForecaster
     from tsmamba.forecast.advice import advise
     from tsmamba.forecast.settings import Network
     from tsmamba.logs.estimator import LogDetector
+    from tsmamba.outcomes import MambaClassifier, MambaRegressor
     from tsmamba.training import Training
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "MambaClassifier",
     "MambaDetector",
     "MambaForecaster",
+    "MambaRegressor",
     "Network",
     "Training",
     "advise",
@@ -26,9 +27,10 @@ __version__ = "0.1.0"
 # Loaded at first use: `tsmamba --help` must not wait for torch.
 _HOMES = {
     "LogDetector": "tsmamba.logs.estimator",
-    "MambaClassifier": "tsmamba.classify",
+    "MambaClassifier": "tsmamba.outcomes",
     "MambaDetector": "tsmamba.anomaly",
     "MambaForecaster": "tsmamba.forecast",
+    "MambaRegressor": "tsmamba.outcomes",
     "Network": "tsmamba.forecast.settings",
     "Training": "tsmamba.training",
     "advise": "tsmamba.forecast.advice",

@@ -17,11 +17,11 @@ from benchmarks.records.networks import GRUD, Transformer
 from benchmarks.records.sets import Problem
 from benchmarks.records.sets import Stays as Frames
 from tsmamba import MambaClassifier, Training
-from tsmamba.classify.answers import labelled
-from tsmamba.classify.boosting import grow
-from tsmamba.classify.lessons import draw
-from tsmamba.classify.presets import PRESETS
 from tsmamba.errors import FrameWarning
+from tsmamba.outcomes.answers import labelled
+from tsmamba.outcomes.boosting import grow_classes
+from tsmamba.outcomes.lessons import draw
+from tsmamba.outcomes.presets import PRESETS
 from tsmamba.records.events import EventColumns, Repairs, read_events
 from tsmamba.records.reader import Reader, Stays
 from tsmamba.training import train
@@ -102,8 +102,8 @@ def _classifier(base: str | None = "boosting", *, causal: bool = False) -> Model
 
 def _boosting(problem: Problem, seed: int) -> Answer:
     def learn(known: _Read) -> Callable[[Stays], np.ndarray]:
-        trees = grow(_table(known.stays), known.labels, known.weights, seed=seed)
-        return lambda new: expit(trees.log_odds(_table(new))[:, 0])
+        trees = grow_classes(_table(known.stays), known.labels, known.weights, seed=seed)
+        return lambda new: expit(trees.sums(_table(new))[:, 0])
 
     return _judged(problem, seed, learn)
 

@@ -15,7 +15,7 @@ from benchmarks.records.forecasters import FORECASTERS
 from benchmarks.records.models import MODELS, Answer
 from benchmarks.records.sets import Problem, problems
 from benchmarks.records.values import ValuesProblem
-from tsmamba.classify.scores import calibration_error
+from tsmamba.outcomes.scores import calibration_error
 
 __all__ = ["VALUES", "Cell", "run", "run_forecasts"]
 
