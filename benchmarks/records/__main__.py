@@ -13,6 +13,7 @@ from benchmarks.forecast.report import fill_page
 from benchmarks.forecast.results import read_results
 from benchmarks.records.forecasters import FORECASTERS
 from benchmarks.records.models import MODELS
+from benchmarks.records.regressors import REGRESSORS
 from benchmarks.records.report import draw_calibration, tables
 from benchmarks.records.run import Cell, run, run_forecasts
 from benchmarks.records.sets import SETS
@@ -44,9 +45,10 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m benchmarks.records", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
+    models = list(dict.fromkeys((*MODELS, *REGRESSORS)))
     runs = commands.add_parser("run", help="run what has no result yet")
     runs.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), metavar="SET")
-    runs.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS), metavar="MODEL")
+    runs.add_argument("--models", nargs="+", choices=models, default=models, metavar="MODEL")
     runs.add_argument("--out", type=Path, default=_RESULTS)
     forecast = commands.add_parser("forecast", help="the same, of forecasts of the next values")
     forecast.add_argument(

@@ -9,13 +9,16 @@ from benchmarks.forecast.results import Results, select, succeeded
 from benchmarks.forecast.tables import failures, grid, provenance
 from benchmarks.records.forecasters import FORECASTERS
 from benchmarks.records.models import MODELS
+from benchmarks.records.regressors import REGRESSORS
 from benchmarks.records.run import VALUES, Cell
-from benchmarks.records.sets import SETS
+from benchmarks.records.sets import NUMBERS, SETS
 
 __all__ = ["draw_calibration", "tables", "value_tables"]
 
 # Those of most values have a row of their own.
 _CODES = 20
+_FIGURES = "AUROC", "AUPRC", "Brier", "ECE"
+_NUMBER_FIGURES = "MAE", "RMSE", "R²", "inside 90 %"
 _COVERAGE = "coverage_macro", "coverage"
 
 # Okabe and Ito's colours, which the colour-blind tell apart; markers differ too.
@@ -43,14 +46,17 @@ def tables(results: Results) -> str:
     parts = [provenance(succeeded(results))]
     for name in SETS:
         rows = []
-        for model in MODELS:
+        numbers = name in NUMBERS
+        for model in REGRESSORS if numbers else MODELS:
             lines = select(succeeded(results), set=name, model=model)
             if lines:
-                rows.append(f"| {model} | {' | '.join(_cells(lines))} |")
+                cells = _number_cells(lines) if numbers else _cells(lines)
+                rows.append(f"| {model} | {' | '.join(cells)} |")
         if rows:
             splits = len({line["split"] for line in select(results, set=name)})
             head = f"**{name}**, {splits} split{'s' * (splits > 1)}"
-            columns = "| model | AUROC | AUPRC | Brier | ECE | seconds |\n| --- " + "| --- " * 5
+            header = ["model", *(_NUMBER_FIGURES if numbers else _FIGURES), "seconds"]
+            columns = f"| {' | '.join(header)} |\n" + "| --- " * len(header)
             parts.append(f"{head}\n\n{columns}|\n" + "\n".join(rows))
     parts += value_tables(select(succeeded(results), set=VALUES))
     parts.append(failures(results, Cell.of))
@@ -103,6 +109,17 @@ def _cells(lines: Results) -> list[str]:
         values = np.array([line[figure] for line in lines])
         spread = f" ± {values.std(ddof=1):.3f}" if len(values) > 1 and digits == 4 else ""
         told.append(f"{values.mean():.{digits}f}{spread}")
+    return [*told, f"{np.mean([line['seconds'] for line in lines]):.0f}"]
+
+
+def _number_cells(lines: Results) -> list[str]:
+    told = []
+    for figure, digits in (("mae", 3), ("rmse", 3), ("r2", 3)):
+        values = np.array([line[figure] for line in lines])
+        spread = f" ± {values.std(ddof=1):.3f}" if len(values) > 1 else ""
+        told.append(f"{values.mean():.{digits}f}{spread}")
+    inside = [line["coverage"] for line in lines if "coverage" in line]
+    told.append(f"{100 * np.mean(inside):.1f} %" if inside else "–")
     return [*told, f"{np.mean([line['seconds'] for line in lines]):.0f}"]
 
 

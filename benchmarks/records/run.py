@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import average_precision_score, r2_score, roc_auc_score
 
 from benchmarks.forecast.results import Line
 from benchmarks.forecast.run import Say, run_missing
 from benchmarks.records import values
+from benchmarks.records.contest import Answer, Model
 from benchmarks.records.forecasters import FORECASTERS
-from benchmarks.records.models import MODELS, Answer
-from benchmarks.records.sets import Problem, problems
+from benchmarks.records.models import MODELS
+from benchmarks.records.regressors import REGRESSORS
+from benchmarks.records.sets import NUMBERS, Problem, problems
 from benchmarks.records.values import ValuesProblem
 from tsmamba.outcomes.scores import calibration_error
 
@@ -47,7 +49,7 @@ def run(sets: Iterable[str], models: Iterable[str], path: Path, say: Say) -> int
     Parameters
     ----------
     sets, models : iterable of str
-        Names.
+        Names; of the models those run that the set has.
     path : Path
         File of JSON lines.
     say : callable
@@ -58,15 +60,18 @@ def run(sets: Iterable[str], models: Iterable[str], path: Path, say: Say) -> int
     int
         Number of cells that failed.
     """
-    failed, models = 0, list(models)
+    failed, chosen = 0, set(models)
     for name in sets:
+        known = REGRESSORS if name in NUMBERS else MODELS
         for split, problem in enumerate(problems(name)):
 
-            def outcome(cell: Cell, problem: Problem = problem) -> Line:
-                answer, cost = _timed(lambda: MODELS[cell.model](problem, cell.split))
+            def outcome(
+                cell: Cell, problem: Problem = problem, known: dict[str, Model] = known
+            ) -> Line:
+                answer, cost = _timed(lambda: known[cell.model](problem, cell.split))
                 return figures(answer) | {"seed": cell.split} | cost
 
-            wanted = [Cell(name, split, model) for model in models]
+            wanted = [Cell(name, split, model) for model in known if model in chosen]
             failed += run_missing(wanted, path, Cell.of, outcome, _summary, say)
     return failed
 
@@ -108,19 +113,31 @@ def _timed(work: Callable[[], _Result]) -> tuple[_Result, Line]:
 
 
 def figures(answer: Answer) -> Line:
-    """Return the figures of an answer, and its calibration in ten bins of equal count.
+    """Return the figures of an answer; of classes also its calibration in bins of equal count.
 
     Parameters
     ----------
     answer : Answer
-        Truth and probabilities.
+        Truth and probabilities, or numbers.
 
     Returns
     -------
     dict
-        ``auroc``, ``auprc``, ``brier``, ``ece``, and lists ``said`` and ``came``.
+        ``auroc``, ``auprc``, ``brier``, ``ece``, and lists ``said`` and ``came``; of numbers
+        ``mae``, ``rmse``, ``r2``, and ``coverage`` of 90 % intervals, if there are any.
     """
-    truth, said = answer
+    truth, said, bounds = answer
+    if truth.dtype.kind == "f":
+        missed = said - truth
+        told = {
+            "labels": len(truth),
+            "mae": float(abs(missed).mean()),
+            "rmse": float(np.sqrt((missed**2).mean())),
+            "r2": float(r2_score(truth, said)),
+        }
+        if bounds is not None:
+            told["coverage"] = float(((bounds[:, 0] <= truth) & (truth <= bounds[:, 1])).mean())
+        return told
     parts = np.array_split(np.argsort(said, kind="stable"), _BINS)
     return {
         "stays": len(truth),
@@ -134,4 +151,6 @@ def figures(answer: Answer) -> Line:
 
 
 def _summary(outcome: Line) -> str:
+    if "mae" in outcome:
+        return f"MAE {outcome['mae']:.4f}, R2 {outcome['r2']:.3f}"
     return f"AUROC {outcome['auroc']:.4f}, AUPRC {outcome['auprc']:.4f}, ECE {outcome['ece']:.3f}"

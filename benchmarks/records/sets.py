@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
-__all__ = ["SETS", "Problem", "physionet", "problems"]
+__all__ = ["NUMBERS", "SETS", "Problem", "physionet", "problems"]
 
 _ID, _LABEL = "subject_id", "label"
 _SPLITS = 5
@@ -66,7 +66,10 @@ def _splits() -> Iterator[Problem]:
 
 
 def _eicu(task: str) -> Iterator[Problem]:
-    """Five folds of the eICU demo of YAIB, by stay: a label for each stay or for each hour."""
+    """Five folds of the eICU demo of YAIB, by stay: a label for each stay or for each hour.
+
+    Labels are whole numbers where they are classes.
+    """
     folder = _folder("icu_demo_yaib") / task / "eicu_demo"
     dynamic, static, labels = (
         pl.read_parquet(folder / f"{part}.parquet").rename({"stay_id": _ID})
@@ -76,7 +79,8 @@ def _eicu(task: str) -> Iterator[Problem]:
         (pl.col("sex") == "Male").cast(pl.Float64),
         pl.lit(0).cast(dynamic.schema["time"]).alias("time"),
     )
-    labels = labels.with_columns(pl.col(_LABEL).cast(pl.Int64))
+    if f"eICU {task}" not in NUMBERS:
+        labels = labels.with_columns(pl.col(_LABEL).cast(pl.Int64))
     stays = Stays(pl.concat([static, dynamic], how="diagonal"), labels)
     yield from _parts(stays, StratifiedKFold(_SPLITS, shuffle=True, random_state=0))
 
@@ -84,15 +88,19 @@ def _eicu(task: str) -> Iterator[Problem]:
 def _parts(stays: Stays, splitter: StratifiedKFold | StratifiedShuffleSplit) -> Iterator[Problem]:
     # A stay with labels of hours counts as one of the class that any of them has.
     whole = stays.labels.group_by(_ID, maintain_order=True).agg(pl.col(_LABEL).max())
-    ids, labels = whole[_ID], whole[_LABEL].to_numpy()
-    for train, test in splitter.split(np.zeros((len(ids), 1)), labels):
+    ids, labels = whole[_ID], whole[_LABEL]
+    strata = np.zeros(len(ids)) if labels.dtype.is_float() else labels.to_numpy()
+    for train, test in splitter.split(np.zeros((len(ids), 1)), strata):
         yield Problem(stays.only(ids[train]), stays.only(ids[test]))
 
 
+# Those whose labels are numbers.
+NUMBERS = ("eICU kidney_function", "eICU los")
+_TASKS = ("mortality24", "aki", "sepsis", "kidney_function", "los")
 SETS: dict[str, Callable[[], Iterator[Problem]]] = {
     "P12 a to b": _a_to_b,
     "P12 splits": _splits,
-    **{f"eICU {task}": partial(_eicu, task) for task in ("mortality24", "aki", "sepsis")},
+    **{f"eICU {task}": partial(_eicu, task) for task in _TASKS},
 }
 
 

@@ -252,7 +252,7 @@ class OutcomeEstimator(BaseEstimator):
         given = read_events(events, self._columns(), repairs)
         frame, moments = asked(at, events, given, self._reader, self._columns())
         there, scores = self._told(given, moments, repairs)
-        tell(repairs, stacklevel=4)
+        tell(repairs, stacklevel=3)
         return frame.select(frame.columns[: 1 if at is None else 2]), there, scores
 
     def _labelled(self, events: Any, labels: Any) -> tuple[pl.Series, np.ndarray, np.ndarray]:
@@ -262,7 +262,7 @@ class OutcomeEstimator(BaseEstimator):
         given = read_events(events, self._columns(), repairs)
         found, moments = labelled(labels, events, given, self._reader, self._columns())
         there, scores = self._told(given, moments, repairs)
-        tell(repairs, stacklevel=4)
+        tell(repairs, stacklevel=3)
         return found, there, scores
 
     def _told(

@@ -23,7 +23,7 @@ def problem():
 
 @pytest.mark.parametrize("name", [name for name in MODELS if "causal" not in name])
 def test_every_labelled_hour_is_answered(problem, name):
-    truth, said = MODELS[name](problem, 0)
+    truth, said, _ = MODELS[name](problem, 0)
     assert truth.tolist() == problem.test.labels["label"].to_list()
     assert np.isfinite(said).all()
     assert said[truth == 1].mean() > said[truth == 0].mean()
@@ -31,7 +31,7 @@ def test_every_labelled_hour_is_answered(problem, name):
 
 def test_labels_of_hours_before_any_measurement_get_the_share_of_training(problem):
     late = problem.test.events.filter(pl.col("time") >= 3)
-    _, said = MODELS["logistic regression on summaries"](
+    _, said, _ = MODELS["logistic regression on summaries"](
         problem._replace(test=Stays(late, problem.test.labels)), 0
     )
     early = problem.test.labels["time"].to_numpy() < 3
