@@ -23,7 +23,7 @@ def test_the_code_of_the_page_runs(monkeypatch, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     assert names["risks"].height == 4 * names["risk"].height  # type: ignore[attr-defined]
     assert names["told"].status == "ok"  # type: ignore[attr-defined]
     for name in ("as_wide", "as_durations"):
