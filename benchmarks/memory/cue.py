@@ -118,9 +118,10 @@ def solve(corrector: Corrector, seed: int, steps: int = STEPS) -> Outcome:
     return Outcome(float((said - judged[1][:, None]).abs().mean()), float(right.float().mean()))
 
 
-def make(context: int = LENGTH, **shape: int) -> Corrector:
+def make(context: int = LENGTH, n_layers: int = 2, d_state: int = 16) -> Corrector:
     """Return a new corrector."""
-    return Corrector(CorrectorConfig(history=context, horizon=HORIZON, patch=PATCH, **shape))
+    config = CorrectorConfig(context, HORIZON, PATCH, n_layers=n_layers, d_state=d_state)
+    return Corrector(config)
 
 
 def lstm() -> Corrector:

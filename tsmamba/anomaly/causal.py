@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from tsmamba.anomaly.autoregression import Autoregression
+from tsmamba.anomaly.corrector import Corrector, CorrectorState
 from tsmamba.anomaly.fusion import Standard
 from tsmamba.anomaly.gaps import sparse
 from tsmamba.anomaly.memory import PatchMemory
@@ -28,14 +29,18 @@ class CausalState:
         The last rows, gaps filled, as many as the widest patch, the autoregression or a gap needs.
     recent : ndarray of shape (n_rows, n_blocks, n_channels)
         The last scores of the blocks, as many as are averaged.
+    corrector : CorrectorState, optional
+        Of the corrector, if there is one.
     """
 
     history: np.ndarray
     recent: np.ndarray
+    corrector: CorrectorState | None = None
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the state as arrays, whose shapes never change."""
-        return {"history": self.history, "recent": self.recent}
+        own = {"history": self.history, "recent": self.recent}
+        return own if self.corrector is None else own | self.corrector.arrays()
 
 
 class CausalScorer:
@@ -54,6 +59,8 @@ class CausalScorer:
         Fitted to those rows.
     standard : Standard
         Of the blocks on those rows.
+    corrector : Corrector, optional
+        Foretells residuals of the autoregression.
     """
 
     def __init__(
@@ -62,11 +69,13 @@ class CausalScorer:
         memory: PatchMemory | None,
         autoregression: Autoregression,
         standard: Standard,
+        corrector: Corrector | None = None,
     ) -> None:
         self.plan = plan
         self.memory = memory
         self.autoregression = autoregression
         self.standard = standard
+        self.corrector = corrector
         widths = [block.width for block in plan.streaming]
         self._indices = [] if memory is None else [_index(memory, b) for b in plan.streaming]
         spans = [plan.span(width) for width in (*widths, 1)]
@@ -86,7 +95,12 @@ class CausalScorer:
 
     @classmethod
     def of(
-        cls, values: np.ndarray, plan: Plan, memory: PatchMemory | None, ar: Autoregression
+        cls,
+        values: np.ndarray,
+        plan: Plan,
+        memory: PatchMemory | None,
+        ar: Autoregression,
+        corrector: Corrector | None = None,
     ) -> tuple["CausalScorer", np.ndarray]:
         """Fit the standard on the last rows that made memory and autoregression.
 
@@ -94,7 +108,7 @@ class CausalScorer:
         ----------
         values : ndarray of shape (n_rows, n_channels)
             Without gaps, standardised.
-        plan, memory, ar
+        plan, memory, ar, corrector
             As above.
 
         Returns
@@ -105,9 +119,9 @@ class CausalScorer:
         """
         channels = values.shape[1]
         empty = Standard(np.zeros((0, channels)), np.ones((0, channels)))
-        scorer = cls(plan, memory, ar, empty)
+        scorer = cls(plan, memory, ar, empty, corrector)
         blocks = scorer._averaged(scorer._fitted_blocks(values)[None])[0]
-        fitted = cls(plan, memory, ar, Standard.of(blocks))
+        fitted = cls(plan, memory, ar, Standard.of(blocks), corrector)
         return fitted, fitted.standard.fuse(blocks)
 
     def arrays(self) -> list[np.ndarray]:
@@ -116,7 +130,7 @@ class CausalScorer:
         patches = [] if self.memory is None else [self.memory.patches]
         return [
             *patches, regression.coefficients, regression.intercept, standard.mean,
-            standard.deviation,
+            standard.deviation, *(self.corrector.arrays().values() if self.corrector else ()),
         ]  # fmt: skip
 
     @property
@@ -151,12 +165,15 @@ class CausalScorer:
         """
         channels = len(self.autoregression.intercept)
         return CausalState(
-            np.zeros((self._kept, channels)), np.zeros((self._ring, len(self._weights), channels))
+            np.zeros((self._kept, channels)),
+            np.zeros((self._ring, len(self._weights), channels)),
+            self.corrector.start() if self.corrector else None,
         )
 
     def restored(self, arrays: dict[str, np.ndarray]) -> CausalState:
         """Make a state again of its arrays."""
-        return CausalState(arrays["history"].copy(), arrays["recent"].copy())
+        corrector = CorrectorState.restored(arrays) if self.corrector else None
+        return CausalState(arrays["history"].copy(), arrays["recent"].copy(), corrector)
 
     def advance(self, states: list[CausalState], rows: np.ndarray) -> np.ndarray:
         """Score as many rows of each of some streams, and move the states past them.
@@ -186,6 +203,11 @@ class CausalScorer:
         past = np.stack([state.history for state in states])
         values = np.concatenate([past, self._whole(past, rows)], axis=1)
         blocks = self._blocks(values, n)
+        if self.corrector:
+            there = ~np.isnan(rows).all(axis=-1)
+            each = [state.corrector for state in states if state.corrector]
+            blocks[:, :, -1] = self.corrector.advance(each, values[:, -n:], blocks[:, :, -1], there)
+        np.abs(blocks[:, :, -1], out=blocks[:, :, -1])
         recent = np.concatenate([np.stack([state.recent for state in states]), blocks], axis=1)
         for state, history, ring in zip(states, values, recent, strict=True):
             state.history = history[n:].copy()
@@ -203,7 +225,10 @@ class CausalScorer:
         return np.stack([repeated(one, repeat)[repeat:] for one in values])
 
     def _blocks(self, values: np.ndarray, n: int) -> np.ndarray:
-        """Return the scores of the last `n` rows, (n_streams, n, n_blocks, n_channels)."""
+        """Return the scores of the last `n` rows, (n_streams, n, n_blocks, n_channels).
+
+        The residuals of the autoregression, the last ones, have their sign.
+        """
         length = values.shape[1]
         series = torch.from_numpy(values)
         scores = []
@@ -212,7 +237,7 @@ class CausalScorer:
             scores.append(index.distances(series, starts).numpy())
         order = self.autoregression.order
         residuals = [self.autoregression.residuals(row[length - n - order :]) for row in values]
-        scores.append(np.abs(np.stack(residuals)))
+        scores.append(np.stack(residuals))
         return np.stack(scores, axis=2)
 
     def _fitted_blocks(self, values: np.ndarray) -> np.ndarray:
@@ -226,7 +251,10 @@ class CausalScorer:
             distances = index.distances(series, starts, apart=index.width)[0].numpy()
             scores.append(np.where(np.isinf(distances), 0.0, distances))
         past = values[first - self.autoregression.order :]
-        scores.append(np.abs(self.autoregression.residuals(past)))
+        residuals = self.autoregression.residuals(past)
+        if self.corrector:
+            residuals = self.corrector.remaining(values[first:], residuals)
+        scores.append(np.abs(residuals))
         return np.stack(scores, axis=1)
 
     def _averaged(self, blocks: np.ndarray) -> np.ndarray:

@@ -26,6 +26,7 @@ _CALIBRATIONS: dict[str, type[Calibration[Any]]] = {
     "conformal": Conformal,
     "rate": Rate,
 }
+_CORRECTORS = ("mamba", None)
 _LEAST_MEMORY = 16
 _MOST_CONTAMINATION = 0.5
 
@@ -112,6 +113,29 @@ def check_memory(size: object) -> None:
     ParameterError
     """
     check_rows("memory_size", size, _LEAST_MEMORY)
+
+
+def check_corrector(corrector: object, preset: str) -> None:
+    """Refuse a corrector that does not exist, or has nothing to correct.
+
+    Parameters
+    ----------
+    corrector : object
+        What was given.
+    preset : str
+        The preset beside it.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if corrector not in _CORRECTORS:
+        raise ParameterError(f"corrector={corrector!r}; pass 'mamba' or None")
+    if corrector is not None and preset == "alerts":
+        raise ParameterError(
+            f"corrector={corrector!r} with preset='alerts', which has no autoregression to "
+            "correct; leave corrector out, or pass preset='auto'"
+        )
 
 
 def calibration_for(

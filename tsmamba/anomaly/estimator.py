@@ -17,21 +17,20 @@ from tsmamba.anomaly.defaults import (
     PRESETS,
     calibration_for,
     check_choice,
+    check_corrector,
     check_delay,
     check_memory,
     check_rows,
     drift_for,
 )
 from tsmamba.anomaly.episodes import EpisodeRule, episode_frame, episodes_of, rule_for
+from tsmamba.anomaly.fitting import fit_model
 from tsmamba.anomaly.model import DetectorModel, PatchModel
-from tsmamba.anomaly.online import least_threshold
 from tsmamba.anomaly.pace import Pace
-from tsmamba.anomaly.plan import POINTWISE, Plan, plan_for
 from tsmamba.anomaly.plot import plot_scores
 from tsmamba.anomaly.rows import Rows, numbers, read_rows
 from tsmamba.anomaly.saved import load_detector, save_detector
 from tsmamba.anomaly.stream import Stream
-from tsmamba.anomaly.units import Units
 from tsmamba.callbacks import observed
 from tsmamba.data.frame import frame_kind, to_native
 from tsmamba.errors import FrameError, ParameterError
@@ -77,6 +76,11 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         Period in rows; found by default.
     memory_size : int >= 16, default 1500
         Most patches to remember; more are slower and not better.
+    corrector : {"mamba", None}, default None
+        Whether a small Mamba, trained in the fit, foretells what the autoregression leaves over.
+        It is kept only if it does on held-out rows. See the notes before using it.
+    random_state : int, optional
+        Seed of the corrector.
     time_col : str, default "ds"
         Column of a frame that holds times. A gap in them is as many missing rows.
     id_col : str, default "unique_id"
@@ -100,8 +104,9 @@ class MambaDetector(OutlierMixin, BaseEstimator):
     Notes
     -----
     Patch distances with half normalisation, fused as root mean square of standardised excesses, are
-    described with their measurements in docs/anomaly.md. There is no trained network in it: on the
-    files measured there, none added to these scores beyond noise.
+    described with their measurements in docs/anomaly.md. No trained network is in the default: on
+    the files measured there, none added to these scores beyond noise, ``corrector="mamba"`` among
+    them.
 
     Examples
     --------
@@ -126,6 +131,8 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         drift: Drift | None = None,
         period: int | None = None,
         memory_size: int = 1_500,
+        corrector: str | None = None,
+        random_state: int | None = None,
         time_col: str = "ds",
         id_col: str = "unique_id",
     ) -> None:
@@ -137,6 +144,8 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         self.drift = drift
         self.period = period
         self.memory_size = memory_size
+        self.corrector = corrector
+        self.random_state = random_state
         self.time_col = time_col
         self.id_col = id_col
 
@@ -178,7 +187,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
                 f"X holds no value: all {rows.values.size} are missing; pass rows with values"
             )
         values, _ = _on_grid(rows, pace)
-        self._set_fitted(self._model_of(values, pace), rows.names, pace)
+        self._set_fitted(fit_model(self, values, pace), rows.names, pace)
         return self
 
     def score_samples(self, X: Any) -> np.ndarray:
@@ -409,26 +418,13 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         check_choice("mode", self.mode, MODES)
         check_delay(self.delay, self.preset)
         check_memory(self.memory_size)
+        check_corrector(self.corrector, self.preset)
+        if self.random_state is not None:
+            check_rows("random_state", self.random_state, 0)
         if self.period is not None:
             check_rows("period", self.period, 1)
         drift_for(self.drift)
         calibration_for(self.calibration, self.contamination)
-
-    def _model_of(self, values: np.ndarray, pace: Pace | None) -> DetectorModel:
-        units = Units.of(values)
-        steps_per_day = None if pace is None else pace.steps_per_day
-        if self.preset == "alerts":
-            least = least_threshold(values.shape[1])
-            calibration = calibration_for(self.calibration, self.contamination, least)
-            return DetectorModel.online(values, units, calibration, steps_per_day)
-        plan = self._plan(units.complete(values))
-        calibration = calibration_for(self.calibration, self.contamination)
-        return PatchModel.fit(values, units, plan, self.memory_size, calibration, steps_per_day)
-
-    def _plan(self, standard: np.ndarray) -> Plan:
-        if self.preset == "tiny":
-            return POINTWISE
-        return plan_for(standard, self.delay, self.period)
 
     def _set_fitted(self, model: DetectorModel, names: list[str] | None, pace: Pace | None) -> None:
         self._model = model

@@ -1,6 +1,7 @@
 """What fitting finds, and the scores that come of it."""
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,7 @@ from tsmamba.anomaly.autoregression import Autoregression
 from tsmamba.anomaly.calibration import Calibration
 from tsmamba.anomaly.calibration.calibrator import Calibrator
 from tsmamba.anomaly.causal import CausalScorer
+from tsmamba.anomaly.corrector import Corrector
 from tsmamba.anomaly.fusion import shared
 from tsmamba.anomaly.memory import PatchMemory
 from tsmamba.anomaly.offline import OfflineScorer
@@ -119,6 +121,7 @@ class PatchModel(DetectorModel):
         memory_size: int,
         calibration: Calibration[Any],
         steps_per_day: float | None,
+        learn: Callable[[np.ndarray, Autoregression], Corrector | None] | None = None,
     ) -> "PatchModel":
         """Fit to a series.
 
@@ -136,6 +139,8 @@ class PatchModel(DetectorModel):
             Turns scores into thresholds.
         steps_per_day : float, optional
             For a calibration by rate.
+        learn : callable, optional
+            Makes a corrector of the rows, standardised, and their autoregression.
 
         Returns
         -------
@@ -146,8 +151,9 @@ class PatchModel(DetectorModel):
         if plan.offline:
             memory = PatchMemory.of(standard, plan.patch, memory_size)
         regression = Autoregression.of(standard, plan.order)
-        offline = OfflineScorer.of(standard, plan, memory, regression)
-        causal, causal_fused = CausalScorer.of(standard, plan, memory, regression)
+        parts = plan, memory, regression, learn(standard, regression) if learn else None
+        offline = OfflineScorer.of(standard, *parts)
+        causal, causal_fused = CausalScorer.of(standard, *parts)
         offline_fused = offline.score(standard, len(standard))
         absent = np.isnan(values)
         causal_sparse = causal.sparse(absent, len(causal_fused), units.known)

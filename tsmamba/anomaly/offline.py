@@ -1,11 +1,12 @@
 """Scores that look both ways: for series that are there as a whole."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from tsmamba.anomaly.autoregression import Autoregression
+from tsmamba.anomaly.corrector import Corrector
 from tsmamba.anomaly.fusion import Standard
 from tsmamba.anomaly.gaps import LEAST_PART
 from tsmamba.anomaly.memory import PatchMemory, evenly
@@ -31,16 +32,24 @@ class OfflineScorer:
         Fitted to those rows.
     standard : Standard
         Of the blocks on those rows.
+    corrector : Corrector, optional
+        Foretells residuals of the autoregression.
     """
 
     plan: Plan
     memory: PatchMemory | None
     autoregression: Autoregression
     standard: Standard
+    corrector: Corrector | None = None
 
     @classmethod
     def of(
-        cls, values: np.ndarray, plan: Plan, memory: PatchMemory | None, ar: Autoregression
+        cls,
+        values: np.ndarray,
+        plan: Plan,
+        memory: PatchMemory | None,
+        ar: Autoregression,
+        corrector: Corrector | None = None,
     ) -> "OfflineScorer":
         """Fit the standard on the rows that made memory and autoregression.
 
@@ -48,15 +57,16 @@ class OfflineScorer:
         ----------
         values : ndarray of shape (n_rows, n_channels)
             Without gaps, standardised.
-        plan, memory, ar
+        plan, memory, ar, corrector
             As above.
 
         Returns
         -------
         OfflineScorer
         """
-        blocks = _blocks(values, plan, memory, ar, len(values))
-        return cls(plan, memory, ar, Standard.of(blocks))
+        empty = Standard(np.zeros((0, values.shape[1])), np.ones((0, values.shape[1])))
+        scorer = cls(plan, memory, ar, empty, corrector)
+        return replace(scorer, standard=Standard.of(scorer._blocks(values, len(values))))
 
     def score(self, values: np.ndarray, n_seen: int) -> np.ndarray:
         """Score every row.
@@ -74,7 +84,7 @@ class OfflineScorer:
         ndarray of shape (n_rows, n_channels)
             Fused scores by channel, 0 and more.
         """
-        blocks = _blocks(values, self.plan, self.memory, self.autoregression, n_seen)
+        blocks = self._blocks(values, n_seen)
         # Of the same rows, but compared with patches of the whole series.
         standard = Standard.of(blocks[:n_seen]) if n_seen else self.standard
         return standard.fuse(blocks)
@@ -95,23 +105,24 @@ class OfflineScorer:
         """
         return _centred_mean(~absent, self.plan.width) < LEAST_PART * usual
 
+    def _blocks(self, values: np.ndarray, n_seen: int) -> np.ndarray:
+        """Return the smoothed scores of all blocks, (n_rows, n_blocks, n_channels)."""
+        plan, memory = self.plan, self.memory
+        scores = [_distances(values, block, memory, n_seen) for block in plan.offline if memory]
+        scores.append(self._residuals(values))
+        return np.stack([_centred_mean(score, plan.width) for score in scores], axis=1)
 
-def _blocks(
-    values: np.ndarray, plan: Plan, memory: PatchMemory | None, ar: Autoregression, n_seen: int
-) -> np.ndarray:
-    """Return the smoothed scores of all blocks, (n_rows, n_blocks, n_channels)."""
-    scores = [_distances(values, block, memory, n_seen) for block in plan.offline if memory]
-    scores.append(_residuals(values, ar))
-    return np.stack([_centred_mean(score, plan.width) for score in scores], axis=1)
-
-
-def _residuals(values: np.ndarray, ar: Autoregression) -> np.ndarray:
-    """Return the size of the residual of every row; the median where there is no past."""
-    if len(values) <= ar.order:
-        return np.full(values.shape, np.nan)
-    residuals = np.abs(ar.residuals(values))
-    start = np.repeat(np.median(residuals, axis=0, keepdims=True), ar.order, axis=0)
-    return np.concatenate([start, residuals])
+    def _residuals(self, values: np.ndarray) -> np.ndarray:
+        """Return the size of the residual of every row; the median where there is no past."""
+        order = self.autoregression.order
+        if len(values) <= order:
+            return np.full(values.shape, np.nan)
+        residuals = self.autoregression.residuals(values)
+        if self.corrector:
+            residuals = self.corrector.remaining(values[order:], residuals)
+        sizes = np.abs(residuals)
+        start = np.repeat(np.median(sizes, axis=0, keepdims=True), order, axis=0)
+        return np.concatenate([start, sizes])
 
 
 def _distances(values: np.ndarray, block: Block, memory: PatchMemory, n_seen: int) -> np.ndarray:

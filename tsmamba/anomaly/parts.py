@@ -8,6 +8,7 @@ import numpy as np
 from tsmamba.anomaly.autoregression import Autoregression
 from tsmamba.anomaly.calibration import Calibration
 from tsmamba.anomaly.causal import CausalScorer
+from tsmamba.anomaly.corrector import Corrector
 from tsmamba.anomaly.fusion import Standard
 from tsmamba.anomaly.memory import PatchMemory
 from tsmamba.anomaly.model import DetectorModel, PatchModel
@@ -17,7 +18,7 @@ from tsmamba.anomaly.plan import Block, Plan
 from tsmamba.anomaly.units import Units
 
 Arrays = dict[str, np.ndarray]
-_OFFLINE, _CAUSAL, _STATE = "offline.", "causal.", "state."
+_OFFLINE, _CAUSAL, _STATE, _CORRECTOR = "offline.", "causal.", "state.", "corrector."
 
 
 def to_parts(model: DetectorModel) -> tuple[dict[str, Any], Arrays]:
@@ -49,6 +50,9 @@ def to_parts(model: DetectorModel) -> tuple[dict[str, Any], Arrays]:
             "causal_mean": causal.standard.mean,
             "causal_deviation": causal.standard.deviation,
         }
+        if causal.corrector is not None:
+            own = causal.corrector.arrays()
+            arrays |= {f"{_CORRECTOR}{name}": part for name, part in own.items()}
         if offline.memory is not None:
             arrays |= {"patches": offline.memory.patches, "ends": offline.memory.ends}
         settings |= {
@@ -95,16 +99,18 @@ def from_parts(
     if "patches" in arrays:
         memory = PatchMemory(arrays["patches"], arrays["ends"], settings["memory_size"])
     regression = Autoregression(arrays["coefficients"], arrays["intercept"])
+    own = _under(_CORRECTOR, arrays)
+    corrector = Corrector.restored(own) if own else None
     standards = {
         mode: Standard(arrays[f"{mode}_mean"], arrays[f"{mode}_deviation"])
         for mode in ("offline", "causal")
     }
     return PatchModel(
         units,
-        CausalScorer(plan, memory, regression, standards["causal"]),
+        CausalScorer(plan, memory, regression, standards["causal"], corrector),
         calibrator,
         *facts,
-        offline=OfflineScorer(plan, memory, regression, standards["offline"]),
+        offline=OfflineScorer(plan, memory, regression, standards["offline"], corrector),
         offline_calibrator=calibration.restored(_under(_OFFLINE, arrays)),
     )
 

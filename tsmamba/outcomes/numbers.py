@@ -20,6 +20,7 @@ __all__ = ["NormalScores", "Numbers", "weighted_quantiles"]
 _KNOTS = 1_000
 # Of numbers enough can be told from any set of stays to settle the share.
 _SHARES = tuple(np.linspace(0.0, 1.0, 11))
+_SLOPES = np.linspace(0.5, 2.0, 61)
 
 
 @dataclass(frozen=True)
@@ -142,13 +143,19 @@ class Numbers(Goal):
         return grow_numbers(X, targets, weights, seed=seed)
 
     def settle(self, outputs: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> Settled:
-        """Stretch outputs, which training draws to the mean, and move them to the middle."""
-        said = outputs[:, 0]
-        slope = np.polyfit(said, targets, 1, w=np.sqrt(weights))[0] if np.ptp(said) else 1.0
-        offset = weighted_quantiles(targets - slope * said, weights, [0.5])
-        missed = self.scale.back(slope * said + offset) - self.scale.back(targets)
-        loss = float(np.average(abs(missed), weights=weights))
-        return Settled(np.array([[slope]]), offset, loss)
+        """Stretch outputs, which training draws to the mean, and move them to the middle.
+
+        Of some slopes, each with the offset that leaves half of the errors on either side, the one
+        of least absolute error in the units of the user is taken.
+        """
+        said, truth = outputs[:, 0], self.scale.back(targets)
+        found = []
+        for slope in _SLOPES:
+            (offset,) = weighted_quantiles(targets - slope * said, weights, [0.5])
+            missed = abs(self.scale.back(slope * said + offset) - truth)
+            found.append((float(np.average(missed, weights=weights)), slope, offset))
+        loss, slope, offset = min(found)
+        return Settled(np.array([[slope]]), np.array([offset]), loss)
 
 
 def weighted_quantiles(
