@@ -34,6 +34,7 @@ class Entry:
 
 
 OURS = "tsmamba"  # how the names of our own begin
+CORRECTED = "corrector"  # and those with a trained network
 CONTROL = "random"
 
 METHODS = {
@@ -48,5 +49,11 @@ METHODS = {
     f"{OURS} (delay p/2)": Entry(partial(Tsmamba, mode="streaming", delay="p/2"), "p/2"),
     f"{OURS} (delay p)": Entry(partial(Tsmamba, mode="streaming", delay="p"), "a period"),
     f"{OURS} (offline)": Entry(partial(Tsmamba, mode="offline"), "the series"),
+    f"{OURS} (delay p, {CORRECTED})": Entry(
+        partial(Tsmamba, mode="streaming", delay="p", corrector="mamba"), "a period", random=True
+    ),
+    f"{OURS} (offline, {CORRECTED})": Entry(
+        partial(Tsmamba, mode="offline", corrector="mamba"), "the series", random=True
+    ),
     "matrix profile": Entry(MatrixProfile, "the series"),
 }

@@ -1,4 +1,4 @@
-"""`MambaDetector` as anyone would use it: no setting but its mode."""
+"""`MambaDetector` as anyone would use it: no setting but its mode and corrector."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ class Tsmamba:
     Parameters
     ----------
     seed : int
-        Not used: nothing in the detector is random.
+        Of the corrector; nothing else in the detector is random.
     **settings
         Of `MambaDetector`.
     """
@@ -21,7 +21,7 @@ class Tsmamba:
         from tsmamba import MambaDetector
 
         make: Any = MambaDetector
-        self._detector = make(**settings)
+        self._detector = make(random_state=seed, **settings)
 
     def fit(self, train: np.ndarray) -> None:
         """Fit."""
