@@ -55,6 +55,20 @@ def test_windows_do_not_influence_each_other(width: int) -> None:
     assert torch.equal(together, alone)
 
 
+@pytest.mark.parametrize("backend", ["native", "reference"])
+@pytest.mark.parametrize("batch", [4, 9])
+def test_series_do_not_influence_each_other(batch: int, backend: str) -> None:
+    patch, starts = memory(2, 50, 16)
+    index = PatchIndex(patch, "half", starts, backend=backend)
+    values = series(batch, 27, 2)
+    for apart in (0, 4):
+        together = index.distances(values, range(11, 12), apart=apart, offset=30)
+        alone = [
+            index.distances(row[None], range(11, 12), apart=apart, offset=30) for row in values
+        ]
+        assert torch.equal(together, torch.cat(alone))
+
+
 def test_a_patch_is_at_no_distance_from_itself_but_for_those_near() -> None:
     values = series(1, 300, 1)
     starts = torch.arange(0, 281, 10)

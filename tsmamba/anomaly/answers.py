@@ -1,14 +1,16 @@
 """Results of a stream that waits before it scores: one for each row given, in their order."""
 
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 
 from tsmamba.anomaly.result import Result, Status, Time
 
-if TYPE_CHECKING:
-    from tsmamba.anomaly.state import Scored
+# Of a row: whether it is missing, warm and at a change of level, score, p-value, parts by channel.
+Told: TypeAlias = tuple[bool, bool, bool, float, float, np.ndarray]
 
 
 @dataclass
@@ -21,25 +23,33 @@ class Answers:
 
     Parameters
     ----------
-    given : ndarray of shape (delay,), bool
+    given : deque of bool
         Whether the rows not yet scored were given.
-    times : list of int, datetime or None
+    times : deque of int, datetime or None
         Times of those that were.
-    ready : list of Result
+    ready : deque of Result
         Of the rows before them.
     """
 
-    given: np.ndarray
-    times: list[Time | None]
-    ready: list[Result]
+    given: deque[bool]
+    times: deque[Time | None]
+    ready: deque[Result]
 
     @classmethod
     def start(cls, delay: int) -> "Answers":
         """Return what the first rows of a series are answered with: warm-up."""
-        return cls(np.ones(delay, dtype=bool), [None] * delay, [])
+        return cls(deque([True] * delay), deque([None] * delay), deque())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the part of the state whose size never changes."""
+        return {"given": np.array(self.given, dtype=bool)}
 
     def take(
-        self, key: str | None, scored: "Scored", given: np.ndarray, times: list[Time | None]
+        self,
+        key: str | None,
+        rows: Iterable[Told],
+        given: Iterable[bool],
+        times: Sequence[Time | None],
     ) -> list[Result]:
         """Take in rows and scores, and hand out a result for each row given.
 
@@ -47,11 +57,11 @@ class Answers:
         ----------
         key : str or None
             The series.
-        scored : Scored
-            What `advance` said of the rows.
-        given : ndarray of shape (n_rows,), bool
+        rows : iterable of tuple
+            What `Scored.told` said of them.
+        given : iterable of bool
             Whether the rows were given.
-        times : list of int, datetime or None
+        times : sequence of int, datetime or None
             Times of those that were.
 
         Returns
@@ -59,39 +69,19 @@ class Answers:
         list of Result
             One for each time.
         """
-        n = len(given)
-        rows = np.concatenate([self.given, given])
-        waiting = [*self.times, *times]
-        places = np.flatnonzero(rows[:n]).tolist()
-        ready = [*self.ready]
-        ready += [
-            _result(key, scored, i, t) for i, t in zip(places, waiting[: len(places)], strict=True)
-        ]
-        self.given, self.times = rows[n:].copy(), waiting[len(places) :]
-        self.ready = ready[len(times) :]
-        return ready[: len(times)]
+        self.given.extend(given)
+        self.times.extend(times)
+        for row in rows:
+            if self.given.popleft():
+                self.ready.append(_result(key, row, self.times.popleft()))
+        return [self.ready.popleft() for _ in times]
 
 
-def _result(key: str | None, scored: "Scored", i: int, t: Time | None) -> Result:
-    """Put the score of row `i` into words."""
-    status = _status(scored, i)
-    if status in ("warmup", "missing"):
-        return Result(None, None, False, status, None, t, key)
-    score = float(scored.scores[i])
-    return Result(
-        score=score,
-        p_value=float(scored.p_values[i]),
-        is_anomaly=score >= 1.0,
-        status=status,
-        channel_contrib=scored.contributions[i].copy(),  # a view would keep all rows alive
-        t=t,
-        key=key,
-    )
-
-
-def _status(scored: "Scored", i: int) -> Status:
-    if scored.missing[i]:
-        return "missing"
-    if not scored.warm[i]:
-        return "warmup"
-    return "drift" if scored.drifted[i] else "ok"
+def _result(key: str | None, row: Told, t: Time | None) -> Result:
+    """Put the score of a row into words."""
+    missing, warm, drifted, score, p_value, parts = row
+    if missing or not warm:
+        return Result(None, None, False, "missing" if missing else "warmup", None, t, key)
+    status: Status = "drift" if drifted else "ok"
+    # A copy, as a view would keep all rows alive.
+    return Result(score, p_value, score >= 1.0, status, parts.copy(), t, key)

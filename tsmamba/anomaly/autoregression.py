@@ -74,19 +74,21 @@ class Autoregression:
 
         Parameters
         ----------
-        values : ndarray of shape (n_rows, n_channels)
+        values : ndarray of shape (..., n_rows, n_channels)
             Without gaps.
 
         Returns
         -------
-        ndarray of shape (n_rows - order, n_channels)
+        ndarray of shape (..., n_rows - order, n_channels)
         """
-        n = len(values) - self.order
-        out = np.empty((n, values.shape[1]))
-        for start in range(0, n, _BLOCK):
-            target = values[start + self.order : start + self.order + _BLOCK]
-            past = _past(values[start : start + self.order + len(target) - 1], self.order)
-            out[start : start + _BLOCK] = target - past @ self.coefficients - self.intercept
+        order = self.order
+        *series, n, channels = values.shape
+        out = np.empty((*series, n - order, channels))
+        for start in range(0, n - order, _BLOCK):
+            part = values[..., start : start + order + _BLOCK, :]
+            past = _past(part[..., :-1, :], order)
+            rest = part[..., order:, :] - past @ self.coefficients - self.intercept
+            out[..., start : start + _BLOCK, :] = rest
         return out
 
 
@@ -114,7 +116,8 @@ def order_for(period: int, n_rows: int, n_channels: int) -> int:
 
 def _past(values: np.ndarray, order: int) -> np.ndarray:
     """Lay the `order` rows before each row side by side; the last row has nothing after it."""
+    *series, n, channels = values.shape
     if order == 0:
-        return np.empty((len(values) + 1, 0))
-    windows = windows_of(values, order).transpose(1, 2, 0)
-    return windows.reshape(-1, order * values.shape[1])
+        return np.empty((*series, n + 1, 0))
+    windows = windows_of(np.ascontiguousarray(values), order).swapaxes(-3, -2).swapaxes(-2, -1)
+    return windows.reshape(*series, n - order + 1, order * channels)

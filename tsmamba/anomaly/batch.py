@@ -6,7 +6,7 @@ import numpy as np
 
 from tsmamba.anomaly.calibration import Drift
 from tsmamba.anomaly.model import DetectorModel, PatchModel
-from tsmamba.anomaly.state import StreamState, advance
+from tsmamba.anomaly.state import Scored, StreamState, advance
 
 
 class Batch(NamedTuple):
@@ -76,7 +76,8 @@ def score_streaming(model: DetectorModel, values: np.ndarray, drift: Drift) -> B
         Without a score in warm-up, where a row is missing, and for the last rows of a stream with a
         delay.
     """
-    (scored,) = advance(model, [StreamState.start(model, drift)], values[None])
+    streams = advance(model, [StreamState.start(model, drift)], values[None])
+    scored = Scored(*(part[0] for part in streams))
     delay = model.causal.plan.delay
     parts = np.where(np.isnan(scored.scores)[:, None], np.nan, scored.contributions)
     statuses = np.select(

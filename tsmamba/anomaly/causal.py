@@ -12,6 +12,7 @@ from tsmamba.anomaly.gaps import sparse
 from tsmamba.anomaly.memory import PatchMemory
 from tsmamba.anomaly.plan import Block, Plan
 from tsmamba.anomaly.rows import filled, repeated
+from tsmamba.anomaly.windows import windows_of
 from tsmamba_kernels import PatchIndex
 
 _ROWS = 1024
@@ -143,7 +144,7 @@ class CausalScorer:
 
         Parameters
         ----------
-        absent : ndarray of shape (n_rows, n_channels), bool
+        absent : ndarray of shape (..., n_rows, n_channels), bool
             Which values are missing, from `reach` rows before the first score on.
         n : int
             Number of scores, of the last rows.
@@ -152,7 +153,7 @@ class CausalScorer:
 
         Returns
         -------
-        ndarray of shape (n, n_channels), bool
+        ndarray of shape (..., n, n_channels), bool
         """
         return sparse(absent, n, self._stretches, usual)
 
@@ -200,7 +201,7 @@ class CausalScorer:
 
     def _advance(self, states: list[CausalState], rows: np.ndarray) -> np.ndarray:
         n = rows.shape[1]
-        past = np.stack([state.history for state in states])
+        past = _stacked([state.history for state in states])
         values = np.concatenate([past, self._whole(past, rows)], axis=1)
         blocks = self._blocks(values, n)
         if self.corrector:
@@ -208,21 +209,24 @@ class CausalScorer:
             each = [state.corrector for state in states if state.corrector]
             blocks[:, :, -1] = self.corrector.advance(each, values[:, -n:], blocks[:, :, -1], there)
         np.abs(blocks[:, :, -1], out=blocks[:, :, -1])
-        recent = np.concatenate([np.stack([state.recent for state in states]), blocks], axis=1)
-        for state, history, ring in zip(states, values, recent, strict=True):
-            state.history = history[n:].copy()
-            state.recent = ring[n:].copy()
+        recent = np.concatenate([_stacked([state.recent for state in states]), blocks], axis=1)
+        # Copies, as views would keep all streams alive.
+        for state, history, ring in zip(states, values[:, n:], recent[:, n:], strict=True):
+            state.history, state.recent = history.copy(), ring.copy()
         return self.standard.fuse(self._averaged(recent))
 
     def _whole(self, past: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Fill gaps from a period before, or with the last value."""
-        if not np.isnan(rows).any():
+        gaps = np.isnan(rows).any(axis=(1, 2))
+        if not gaps.any():
             return rows
-        repeat = self.plan.repeat
-        if not repeat:
-            return np.stack([filled(row, old[-1]) for row, old in zip(rows, past, strict=True)])
-        values = np.concatenate([past[:, -repeat:], rows], axis=1)
-        return np.stack([repeated(one, repeat)[repeat:] for one in values])
+        repeat, out = self.plan.repeat, rows.copy()
+        for i in np.flatnonzero(gaps):
+            if repeat:
+                out[i] = repeated(np.concatenate([past[i, -repeat:], rows[i]]), repeat)[repeat:]
+            else:
+                out[i] = filled(rows[i], past[i, -1])
+        return out
 
     def _blocks(self, values: np.ndarray, n: int) -> np.ndarray:
         """Return the scores of the last `n` rows, (n_streams, n, n_blocks, n_channels).
@@ -235,9 +239,8 @@ class CausalScorer:
         for index in self._indices:
             starts = range(length - n - index.width + 1, length - index.width + 1)
             scores.append(index.distances(series, starts).numpy())
-        order = self.autoregression.order
-        residuals = [self.autoregression.residuals(row[length - n - order :]) for row in values]
-        scores.append(np.stack(residuals))
+        past = values[:, length - n - self.autoregression.order :]
+        scores.append(self.autoregression.residuals(past))
         return np.stack(scores, axis=2)
 
     def _fitted_blocks(self, values: np.ndarray) -> np.ndarray:
@@ -259,9 +262,16 @@ class CausalScorer:
 
     def _averaged(self, blocks: np.ndarray) -> np.ndarray:
         """Average (n_streams, n_rows, n_blocks, n_channels) over the span of each block."""
-        windows = np.lib.stride_tricks.sliding_window_view(blocks, self._ring + 1, axis=1)
-        averaged: np.ndarray = np.einsum("snbcr,br->snbc", windows, self._weights)
+        streams, n, *shape = blocks.shape
+        windows = windows_of(blocks.reshape(streams, n, -1), self._ring + 1)
+        windows = windows.reshape(streams, *shape, n - self._ring, self._ring + 1)
+        averaged: np.ndarray = np.einsum("sbcnr,br->snbc", windows, self._weights)
         return averaged
+
+
+def _stacked(parts: list[np.ndarray]) -> np.ndarray:
+    # `np.stack` takes longer than a step of a stream where they are many.
+    return np.concatenate(parts).reshape(len(parts), *parts[0].shape)
 
 
 def _index(memory: PatchMemory, block: Block) -> PatchIndex:

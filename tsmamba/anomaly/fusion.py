@@ -58,8 +58,9 @@ class Standard:
         ndarray of shape (..., n_channels)
             0 and more.
         """
-        excess = np.nan_to_num((blocks - self.mean) / self.deviation)
-        fused: np.ndarray = np.sqrt(np.square(np.clip(excess, 0.0, _HIGHEST)).mean(axis=-2))
+        excess = (blocks - self.mean) / self.deviation
+        cut = np.minimum(np.fmax(excess, 0.0), _HIGHEST)  # of NaN and 0, `fmax` takes 0
+        fused: np.ndarray = np.sqrt(np.square(cut).mean(axis=-2))
         return fused
 
 
@@ -88,10 +89,12 @@ def contributions(fused: np.ndarray) -> np.ndarray:
     if channels <= TOP_CHANNELS:
         shared: np.ndarray = fused / channels
         return shared
-    top = np.argpartition(-fused, TOP_CHANNELS - 1, axis=-1)[..., :TOP_CHANNELS]
-    out = np.zeros_like(fused)
-    np.put_along_axis(out, top, np.take_along_axis(fused, top, -1) / TOP_CHANNELS, -1)
-    return out
+    rows = fused.reshape(-1, channels)
+    top = np.argpartition(-rows, TOP_CHANNELS - 1, axis=-1)[:, :TOP_CHANNELS]
+    places = np.arange(len(rows))[:, None], top
+    out = np.zeros_like(rows)
+    out[places] = rows[places] / TOP_CHANNELS
+    return out.reshape(fused.shape)
 
 
 def shared(fused: np.ndarray, sparse: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ def sparse(
 
     Parameters
     ----------
-    absent : ndarray of shape (n_rows, n_channels), bool
+    absent : ndarray of shape (..., n_rows, n_channels), bool
         Which values are missing.
     n : int
         For how many rows.
@@ -27,7 +27,7 @@ def sparse(
 
     Returns
     -------
-    ndarray of shape (n, n_channels), bool
+    ndarray of shape (..., n, n_channels), bool
 
     Examples
     --------
@@ -35,12 +35,15 @@ def sparse(
     >>> sparse(absent, 3, [(2, 0)], np.ones(1)).ravel()
     array([ True,  True, False])
     """
-    rows = np.arange(len(absent) - n, len(absent))
-    out = np.zeros((n, absent.shape[1]), dtype=bool)
+    *streams, length, channels = absent.shape
+    out = np.zeros((*streams, n, channels), dtype=bool)
     if not absent.any():
         return out
-    total = np.concatenate([np.zeros((1, absent.shape[1])), np.cumsum(~absent, axis=0)])
+    total = np.zeros((*streams, length + 1, channels))
+    np.cumsum(~absent, axis=-2, out=total[..., 1:, :])
+    first = length - n
     for oldest, newest in stretches:
-        known = total[rows - newest + 1] - total[rows - oldest]
+        until, before = first - newest + 1, first - oldest
+        known = total[..., until : until + n, :] - total[..., before : before + n, :]
         out |= known < LEAST_PART * usual * (oldest - newest + 1)
     return out

@@ -219,7 +219,7 @@ class OnlineScorer:
             Of these rows, each compared with those before it.
         """
         state = OnlineState.fresh(rows.shape[1])
-        surprises = _advance(state, rows)
+        surprises = _advance([state], rows[None])[0]
         return cls(state), surprises
 
     def arrays(self) -> list[np.ndarray]:
@@ -249,23 +249,27 @@ class OnlineScorer:
         ndarray of the same shape
             Surprise by channel.
         """
-        return np.stack([_advance(state, part) for state, part in zip(states, rows, strict=True)])
+        return _advance(states, rows)
 
     def sparse(self, absent: np.ndarray, n: int, usual: np.ndarray) -> np.ndarray:
         """Tell where a channel says nothing: where its value is missing."""
-        return absent[-n:]
+        return absent[..., -n:, :]
 
 
-def _advance(state: OnlineState, rows: np.ndarray) -> np.ndarray:
-    columns = rows.T.tolist()
-    steps = zip(state.channels, columns, strict=True)
-    surprises = np.array([[channel.step(x) for x in column] for channel, column in steps]).T
-    scores = np.concatenate([state.scores, contributions(surprises).sum(axis=1)])
-    highest = windows_of(scores[:, None], _QUIET_ROWS)[0].max(axis=1)
-    record = scores[_QUIET_ROWS - 1 :] >= highest
-    state.scores = scores[len(rows) :].copy()
-    quiet = _QUIET / min(rows.shape[1], TOP_CHANNELS)
-    return surprises * np.where(record, 1.0, quiet)[:, None]
+def _advance(states: list[OnlineState], rows: np.ndarray) -> np.ndarray:
+    n, channels = rows.shape[1:]
+    surprises = np.empty(rows.shape)
+    for state, columns, out in zip(states, rows.swapaxes(1, 2).tolist(), surprises, strict=True):
+        for i, (channel, column) in enumerate(zip(state.channels, columns, strict=True)):
+            out[:, i] = [channel.step(value) for value in column]
+    before = np.array([state.scores for state in states])
+    scores = np.concatenate([before, contributions(surprises).sum(axis=-1)], axis=1)
+    for state, last in zip(states, scores[:, n:], strict=True):
+        state.scores = last.copy()
+    highest = windows_of(scores[..., None], _QUIET_ROWS)[:, 0].max(axis=-1)
+    record = scores[:, _QUIET_ROWS - 1 :] >= highest
+    quiet = _QUIET / min(channels, TOP_CHANNELS)
+    return surprises * np.where(record, 1.0, quiet)[..., None]
 
 
 def least_threshold(n_channels: int) -> float:

@@ -87,13 +87,32 @@ class Pace:
         rounded = np.rint(gaps)
         if late == 0.0 and (gaps == rounded).all() and (gaps >= 1).all():
             return np.minimum(rounded, most).astype(np.int64), late
-        rows = np.ones(len(gaps), dtype=np.int64)
-        for i, gap in enumerate(gaps.tolist()):
-            passed = late + gap
-            n = max(1, round(passed)) if gap >= _LEAST_GAP else 1
-            late = (1 - _GAIN) * min(max(passed - n, -0.5), 0.5)
-            rows[i] = min(n, most)
+        rows = np.empty(len(gaps), dtype=np.int64)
+        for i, step in enumerate(steps.tolist()):
+            rows[i], late = self.next(step, late, most)
         return rows, late
+
+    def next(self, step: int, late: float = 0.0, most: int = _LONGEST_GAP) -> tuple[int, float]:
+        """Do so for one row.
+
+        Parameters
+        ----------
+        step : int
+            Time since the row before.
+        late, most
+            As for `rows`.
+
+        Returns
+        -------
+        rows : int
+            From 1 to `most`.
+        late : float
+            For the next row.
+        """
+        gap = step / self.step
+        passed = late + gap
+        n = max(1, round(passed)) if gap >= _LEAST_GAP else 1
+        return min(n, most), (1 - _GAIN) * min(max(passed - n, -0.5), 0.5)
 
     def places(self, times: np.ndarray) -> np.ndarray:
         """Give each row its number, with room for those that are missing.

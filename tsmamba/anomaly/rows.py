@@ -123,16 +123,39 @@ def read_row(x: Any, n_channels: int, names: Sequence[str] | None) -> np.ndarray
     >>> read_row({"b": 2.0, "a": None}, 2, ["a", "b"])
     array([nan,  2.])
     """
-    if isinstance(x, Mapping):
-        if names is None:
-            raise ParameterError(
-                "the detector was fitted on an array, whose channels have no names; "
-                "pass a sequence of numbers"
-            )
-        _refuse_other_columns(list(x), names)
-        x = [x[name] for name in names]
-    row: np.ndarray = read_stream_rows([x], n_channels, names).values[0]
+    row: np.ndarray = read_stream_rows([_listed(x, names)], n_channels, names).values[0]
     return row
+
+
+def read_batch(rows: Sequence[Any], n_channels: int, names: Sequence[str] | None) -> np.ndarray:
+    """Read one row of each of some streams.
+
+    Parameters
+    ----------
+    rows : sequence
+        Of what `read_row` takes.
+    n_channels, names
+        As for `read_row`.
+
+    Returns
+    -------
+    ndarray of shape (n_streams, n_channels)
+
+    Raises
+    ------
+    ParameterError
+        As of `read_row`.
+
+    Examples
+    --------
+    >>> read_batch([1.0, [2.0], None], 1, None).ravel()
+    array([ 1.,  2., nan])
+    """
+    listed = [_listed(x, names) for x in rows]
+    try:
+        return read_stream_rows(listed, n_channels, names).values
+    except ParameterError:  # rows of several forms are fine, and others are told one by one
+        return np.stack([read_row(x, n_channels, names) for x in listed])
 
 
 def read_stream_rows(
@@ -290,6 +313,19 @@ def _is_frame(X: Any) -> bool:
     if hasattr(X, "schema") and hasattr(X, "column_names"):  # pyarrow
         return True
     return hasattr(X, "columns") and all(isinstance(name, str) for name in X.columns)
+
+
+def _listed(x: Any, names: Sequence[str] | None) -> Any:
+    """Put the values of a mapping in the order of the channels; leave other rows as they are."""
+    if isinstance(x, float) or not isinstance(x, Mapping):
+        return x
+    if names is None:
+        raise ParameterError(
+            "the detector was fitted on an array, whose channels have no names; "
+            "pass a sequence of numbers"
+        )
+    _refuse_other_columns(list(x), names)
+    return [x[name] for name in names]
 
 
 def _numbers(X: Any, names: Sequence[str] | None) -> np.ndarray:

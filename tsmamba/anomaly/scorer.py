@@ -53,4 +53,7 @@ class StreamScorer(Protocol):
         """
 
     def sparse(self, absent: np.ndarray, n: int, usual: np.ndarray) -> np.ndarray:
-        """Tell where the last `n` rows have too few values for a channel to say anything."""
+        """Tell where the last `n` rows have too few values for a channel to say anything.
+
+        Rows before them, (..., n_rows, n_channels), are there as far as `reach`.
+        """

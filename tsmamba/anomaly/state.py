@@ -1,12 +1,13 @@
 """The state of one stream, and how rows move it on."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from tsmamba.anomaly.answers import Answers
-from tsmamba.anomaly.calibration import Drift, Watch
+from tsmamba.anomaly.answers import Answers, Told
+from tsmamba.anomaly.calibration import Drift, Watch, judged
 from tsmamba.anomaly.fusion import shared
 from tsmamba.anomaly.model import DetectorModel
 from tsmamba.anomaly.result import Time
@@ -73,23 +74,22 @@ class StreamState:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays; the same after any number of rows."""
-        arrays = (*self.causal.arrays().values(), self.absent, self.answers.given)
-        watch = self.watch.state().values()
-        return sum(array.nbytes for array in arrays) + sum(part.nbytes for part in watch)
+        parts = (self.causal.arrays(), self.watch.state(), self.answers.arrays())
+        return self.absent.nbytes + sum(x.nbytes for part in parts for x in part.values())
 
 
 class Scored(NamedTuple):
-    """Scores of some rows of a stream; each stands for the row that is `delay` earlier.
+    """Scores of some rows of streams; each stands for the row that is `delay` earlier.
 
     Attributes
     ----------
-    raw, thresholds, scores, p_values : ndarray of shape (n_rows,)
+    raw, thresholds, scores, p_values : ndarray of shape (n_streams, n_rows)
         ``scores`` are ``raw / thresholds``. All but the thresholds are NaN where there is none.
-    contributions : ndarray of shape (n_rows, n_channels)
+    contributions : ndarray of shape (n_streams, n_rows, n_channels)
         They add up to the score.
-    warm : ndarray of shape (n_rows,), bool
+    warm : ndarray of shape (n_streams, n_rows), bool
         False in warm-up.
-    missing, drifted : ndarray of shape (n_rows,), bool
+    missing, drifted : ndarray of shape (n_streams, n_rows), bool
         Rows that are missing, themselves or with too much of what is around them, and rows after
         which a new level counts as normal.
     """
@@ -102,6 +102,14 @@ class Scored(NamedTuple):
     warm: np.ndarray
     missing: np.ndarray
     drifted: np.ndarray
+
+    def told(self) -> Iterator[Iterator[Told]]:
+        """Tell of each stream what `Answers.take` asks of its rows."""
+        parts = (self.missing, self.warm, self.drifted, self.scores, self.p_values)
+        columns = (part.tolist() for part in parts)
+        return (
+            zip(*stream, strict=True) for stream in zip(*columns, self.contributions, strict=True)
+        )
 
 
 def longest_gap(model: DetectorModel) -> int:
@@ -119,7 +127,7 @@ def longest_gap(model: DetectorModel) -> int:
     return max(model.causal.warm_up, model.causal.past) + model.causal.plan.delay + 1
 
 
-def advance(model: DetectorModel, states: list[StreamState], values: np.ndarray) -> list[Scored]:
+def advance(model: DetectorModel, states: list[StreamState], values: np.ndarray) -> Scored:
     """Score rows of streams and move the states past them.
 
     Parameters
@@ -133,54 +141,54 @@ def advance(model: DetectorModel, states: list[StreamState], values: np.ndarray)
 
     Returns
     -------
-    list of Scored
-        One a stream.
+    Scored
     """
+    n, causal = values.shape[1], model.causal
     absent = np.isnan(values)
-    fused = model.causal.advance([state.causal for state in states], model.units.apply(values))
-    return [
-        _judge(model, state, one, gone)
-        for state, one, gone in zip(states, fused, absent, strict=True)
-    ]
-
-
-def _judge(
-    model: DetectorModel, state: StreamState, fused: np.ndarray, absent: np.ndarray
-) -> Scored:
-    """Turn the scores by channel of one stream into calibrated ones."""
-    n = len(fused)
-    missing = np.asarray(absent.all(axis=-1))
-    warm = _count(state, missing, model.causal.past) > model.causal.warm_up
-    absent = np.concatenate([state.absent, absent])
-    state.absent = absent[n:].copy()
-    newest = len(absent) - model.causal.plan.delay
-    gone = absent[newest - n : newest].all(axis=-1)
-    parts = shared(fused, model.causal.sparse(absent, n, model.units.known))
+    fused = causal.advance([state.causal for state in states], model.units.apply(values))
+    warm = _counted(states, absent.all(axis=-1), causal.past) > causal.warm_up
+    around = _around(states, absent)
+    newest = around.shape[1] - causal.plan.delay
+    gone = around[:, newest - n : newest].all(axis=-1)
+    parts = shared(fused, causal.sparse(around, n, model.units.known))
     raw = np.where(warm & ~gone, parts.sum(axis=-1), np.nan)
-    thresholds, p_values, drifted = state.watch.step(raw)
+    thresholds, p_values, drifted = judged([state.watch for state in states], raw)
     return Scored(
         raw=raw,
         thresholds=thresholds,
         scores=raw / thresholds,
         p_values=p_values,
-        contributions=parts / thresholds[:, None],
+        contributions=parts / thresholds[..., None],
         warm=warm,
         missing=gone | (warm & np.isnan(raw)),
         drifted=drifted,
     )
 
 
-def _count(state: StreamState, missing: np.ndarray, past: int) -> np.ndarray:
+def _around(states: list[StreamState], absent: np.ndarray) -> np.ndarray:
+    """Return which values are missing from `reach` rows before these on, and keep the last."""
+    before = np.concatenate([state.absent for state in states])
+    before = before.reshape(len(states), *states[0].absent.shape)
+    around = np.concatenate([before, absent], axis=1)
+    if around.any():  # otherwise what is kept stays as it is
+        for state, last in zip(states, around[:, absent.shape[1] :], strict=True):
+            state.absent = last.copy()
+    return around
+
+
+def _counted(states: list[StreamState], missing: np.ndarray, past: int) -> np.ndarray:
     """Count rows since the start or since a gap that left nothing of the past."""
-    rows = np.arange(len(missing))
-    if state.gone == 0 and not missing.any():
-        since = state.since + 1 + rows
-    else:
-        present = np.maximum.accumulate(np.where(missing, -1, rows))
-        run = np.where(present < 0, state.gone + 1 + rows, rows - present)
+    rows = np.arange(missing.shape[1])
+    since = np.array([[state.since] for state in states]) + 1 + rows
+    if missing.any() or any(state.gone for state in states):
+        gone = np.array([[state.gone] for state in states])
+        present = np.maximum.accumulate(np.where(missing, -1, rows), axis=1)
+        run = np.where(present < 0, gone + 1 + rows, rows - present)
         run = np.where(missing, run, 0)
-        restart = np.maximum.accumulate(np.where(run > past, rows, -1))
-        since = np.where(restart < 0, state.since + 1 + rows, rows - restart)
-        state.gone = min(int(run[-1]), past + 1)
-    state.since = int(since[-1])
+        restart = np.maximum.accumulate(np.where(run > past, rows, -1), axis=1)
+        since = np.where(restart < 0, since, rows - restart)
+        for state, newest in zip(states, run[:, -1].tolist(), strict=True):
+            state.gone = min(newest, past + 1)
+    for state, newest in zip(states, since[:, -1].tolist(), strict=True):
+        state.since = newest
     return since

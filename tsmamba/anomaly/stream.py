@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tsmamba.anomaly.calibration import Drift
 from tsmamba.anomaly.model import DetectorModel
 from tsmamba.anomaly.pace import Pace
 from tsmamba.anomaly.result import Result, Time, number_of
-from tsmamba.anomaly.rows import Rows, read_row, read_stream_rows
+from tsmamba.anomaly.rows import Rows, read_batch, read_row, read_stream_rows
 from tsmamba.anomaly.state import StreamState, advance, longest_gap
 from tsmamba.anomaly.stream_file import load_stream, save_stream
 from tsmamba.errors import ParameterError
@@ -196,19 +197,28 @@ class Stream:
                 "raise max_keys of stream()"
             )
         width = len(self._model.units.mean)
-        values = {key: read_row(x, width, self._names) for key, x in rows.items()}
-        series = {key: self._of(key) for key in values}
+        values = read_batch(list(rows.values()), width, self._names)
         times = None if t is None else [t]
-        clocks = {key: self._clock(each, times, 1) for key, each in series.items()}
-        gaps = {key: int(rows[0]) for key, (rows, _) in clocks.items()}
+        series = {key: self._of(key) for key in rows}
+        groups: dict[int, list[int]] = {}  # places in the batch by rows since the last one
+        lates = []
+        clocks: dict[tuple[int, float], tuple[list[int], float]] = {}
+        for place, each in enumerate(series.values()):
+            past = id(each.t), each.late  # mostly those that come together came together before
+            if past not in clocks:
+                clocks[past] = self._clock(each, times, 1)
+            (gap,), late = clocks[past]
+            groups.setdefault(gap, []).append(place)
+            lates.append(late)
+        for each, late in zip(series.values(), lates, strict=True):
+            each.late = late
+        keys = list(series)
         out: dict[str, Result] = {}
-        for gap in set(gaps.values()):
-            group = {key: each for key, each in series.items() if gaps[key] == gap}
-            grid = np.full((len(group), gap, width), np.nan)
-            grid[:, -1] = [values[key] for key in group]
-            given = np.arange(gap) == gap - 1
-            for key, each in group.items():
-                each.late = clocks[key][1]
+        for gap, places in groups.items():
+            grid = np.full((len(places), gap, width), np.nan)
+            grid[:, -1] = values[places]
+            given = [False] * (gap - 1) + [True]
+            group = {keys[place]: series[keys[place]] for place in places}
             results = self._advance(group, grid, given, times or [None])
             out |= {key: one for key, (one,) in results.items()}
         return {key: out[key] for key in rows}
@@ -279,52 +289,59 @@ class Stream:
 
     def _clock(
         self, series: StreamState, times: list[Time] | None, n: int
-    ) -> tuple[np.ndarray, float]:
-        """Return what `Pace.rows` says of `n` rows, or refuse their times."""
+    ) -> tuple[list[int], float]:
+        """Return how many rows each of `n` is after the one before, or refuse their times.
+
+        Beside it what `StreamState.late` is to be after them.
+        """
+        late = series.late
         if times is None:
-            return np.ones(n, dtype=np.int64), series.late
+            return [1] * n, late
         kind = times[0] if series.t is None else series.t
         stamps = isinstance(kind, datetime) if self._pace is None else self._pace.stamps
         known = times if series.t is None else [series.t, *times]
-        steps = np.diff(np.array([number_of(t, stamps) for t in known], dtype=np.int64))
-        if (steps < 0).any():
-            row = int(np.argmax(steps < 0))
-            raise ParameterError(
-                f"time goes backwards: {known[row + 1]} after {known[row]}; pass rows in the order "
-                "of time"
-            )
+        numbers = [number_of(t, stamps) for t in known]
+        steps = [after - before for before, after in pairwise(numbers)]
+        for step, before, after in zip(steps, known, known[1:], strict=False):
+            if step < 0:
+                raise ParameterError(
+                    f"time goes backwards: {after} after {before}; pass rows in the order of time"
+                )
+        gaps = [1] * (n - len(steps))  # nothing is known of before the first row
         if self._pace is None and stamps:
-            return np.ones(n, dtype=np.int64), series.late
-        pace = self._pace or Pace(1.0, stamps=False)
-        rows, late = pace.rows(steps, series.late, longest_gap(self._model) + 1)
-        return np.concatenate([np.ones(n - len(rows), dtype=np.int64), rows]), late
+            return [1] * n, late
+        pace, most = self._pace or Pace(1.0, stamps=False), longest_gap(self._model) + 1
+        for step in steps:
+            gap, late = pace.next(step, late, most)
+            gaps.append(gap)
+        return gaps, late
 
     def _run(self, key: str | None, rows: np.ndarray, times: list[Time] | None) -> list[Result]:
         """Score rows of one series, with room for those that the times left out."""
         key = self.key if key is None else key
         series = self._of(key)
         gaps, series.late = self._clock(series, times, len(rows))
-        places = np.cumsum(gaps) - 1
-        given = np.zeros(places[-1] + 1, dtype=bool)
-        given[places] = True
-        grid = rows
-        if not given.all():
-            grid = np.full((len(given), rows.shape[1]), np.nan)
-            grid[places] = rows
+        grid, given = rows, [True] * len(rows)
+        if sum(gaps) > len(rows):
+            places = np.cumsum(gaps) - 1
+            there = np.zeros(sum(gaps), dtype=bool)
+            there[places] = True
+            grid = np.full((len(there), rows.shape[1]), np.nan)
+            grid[places], given = rows, there.tolist()
         return self._advance({key: series}, grid[None], given, times or [None] * len(rows))[key]
 
     def _advance(
         self,
         series: Mapping[Any, StreamState],
         grid: np.ndarray,
-        given: np.ndarray,
+        given: list[bool],
         times: list[Any],
     ) -> dict[Any, list[Result]]:
         """Move series past rows, of which some were given at these times, and answer those."""
         scored = advance(self._model, list(series.values()), grid)
         out = {}
-        for (key, each), scores in zip(series.items(), scored, strict=True):
-            out[key] = each.answers.take(key, scores, given, times)
+        for (key, each), told in zip(series.items(), scored.told(), strict=True):
+            out[key] = each.answers.take(key, told, given, times)
             each.t = each.t if times[-1] is None else times[-1]
             self._keep(key, each)
         return out

@@ -1,6 +1,6 @@
 """The file of a stream: the states of all its series, and which model they belong to."""
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -87,9 +87,9 @@ def load_stream(
         state.absent = arrays["absent"][i].copy()
         state.gone, state.since = (int(n) for n in arrays["counts"][i])
         state.answers = Answers(
-            arrays["given"][i].copy(),
-            [_time(t) for t in settings["times"][i]],
-            [_result(fields, key) for fields in settings["ready"][i]],
+            deque(arrays["given"][i].tolist()),
+            deque(_time(t) for t in settings["times"][i]),
+            deque(_result(fields, key) for fields in settings["ready"][i]),
         )
         state.t, state.late = _time(settings["t"][i]), float(arrays["late"][i, 0])
         out[key] = state
@@ -99,7 +99,7 @@ def load_stream(
 def _arrays(state: StreamState) -> dict[str, np.ndarray]:
     own = {
         "absent": state.absent,
-        "given": state.answers.given,
+        **state.answers.arrays(),
         "counts": np.array([state.gone, state.since]),
         "late": np.array([state.late]),
     }

@@ -71,7 +71,7 @@ class Units:
         """
         with np.errstate(over="ignore"):
             scaled = (values - self.mean) / self.scale
-        return np.ascontiguousarray(np.clip(scaled, -_FARTHEST, _FARTHEST))
+        return np.ascontiguousarray(np.minimum(np.maximum(scaled, -_FARTHEST), _FARTHEST))
 
     def complete(self, values: np.ndarray, repeat: int = 0) -> np.ndarray:
         """Do so for a whole series, and fill its gaps.

@@ -8,14 +8,14 @@ def windows_of(values: np.ndarray, width: int) -> np.ndarray:
 
     Parameters
     ----------
-    values : ndarray of shape (n_rows, n_channels), contiguous
+    values : ndarray of shape (..., n_rows, n_channels), contiguous
         The series, at least `width` rows.
     width : int
         Rows of a window.
 
     Returns
     -------
-    ndarray of shape (n_channels, n_rows - width + 1, width)
+    ndarray of shape (..., n_channels, n_rows - width + 1, width)
         A view.
 
     Examples
@@ -24,10 +24,13 @@ def windows_of(values: np.ndarray, width: int) -> np.ndarray:
     array([[0., 1., 2.],
            [1., 2., 3.]])
     """
-    n, channels = values.shape
-    row, column = values.strides
+    *series, n, channels = values.shape
+    *outer, row, column = values.strides
     # What `sliding_window_view` does, whose checks take longer than a step of a stream.
     view: np.ndarray = np.ndarray(
-        (channels, n - width + 1, width), values.dtype, values, strides=(column, row, row)
+        (*series, channels, n - width + 1, width),
+        values.dtype,
+        values,
+        strides=(*outer, column, row, row),
     )
     return view

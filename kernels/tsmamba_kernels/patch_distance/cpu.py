@@ -36,6 +36,11 @@ class CompiledIndex:
         out = values.new_empty(values.shape[0], len(starts), values.shape[2])
         args.batch, args.length, args.queries = values.shape[0], values.shape[1], len(starts)
         args.first, args.stride = starts.start, starts.step
+        if len(starts) == 1 and not apart:
+            # The kernel reads the patches once for a few windows of one series. Series that lie end
+            # to end are one whose windows are as far apart as they are long.
+            args.queries, args.stride = values.shape[:2]
+            args.batch, args.length = 1, values.shape[0] * values.shape[1]
         args.threads, args.apart, args.offset = torch.get_num_threads(), apart, offset
         args.values, args.out = values.data_ptr(), out.data_ptr()
         args.bounds = _native.pointer(self._bounds) if apart else None

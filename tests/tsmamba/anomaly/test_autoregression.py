@@ -24,6 +24,14 @@ def test_blocks_of_long_series_leave_no_seam(make_waves):
     np.testing.assert_allclose(model.residuals(x), np.concatenate(parts), atol=1e-12)
 
 
+@pytest.mark.parametrize("order", [0, 3])
+@pytest.mark.parametrize("rows", [1, 20])
+def test_residuals_of_many_series_are_those_of_each(make_waves, rng, order, rows):
+    model = Autoregression.of(make_waves(300, 2), order)
+    x = rng.normal(size=(5, order + rows + 10, 2))[:, 10:]
+    np.testing.assert_array_equal(model.residuals(x), [model.residuals(one) for one in x])
+
+
 def test_order_0_compares_with_the_mean(rng):
     x = rng.normal(size=(200, 3)) + 4
     model = Autoregression.of(x, order=0)

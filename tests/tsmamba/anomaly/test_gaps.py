@@ -27,6 +27,13 @@ def test_any_stretch_makes_a_row_sparse(rng):
     assert not sparse(np.zeros((60, 2), dtype=bool), 40, [(5, 0)], np.ones(2)).any()
 
 
+def test_series_at_once_are_sparse_as_each_by_itself(rng):
+    absent, usual = rng.random((4, 60, 2)) < 0.4, np.array([1.0, 0.5])
+    found = sparse(absent, 40, [(5, 0), (12, 3)], usual)
+    alone = [sparse(one, 40, [(5, 0), (12, 3)], usual) for one in absent]
+    np.testing.assert_array_equal(found, alone)
+
+
 @pytest.mark.parametrize(("mode", "delay"), MODES)
 @pytest.mark.parametrize("periods", [0.25, 0.5, 1, 3])
 def test_a_gap_is_no_alert(make_waves, make_quick, mode, delay, periods):

@@ -47,6 +47,17 @@ def test_rows_in_parts_are_the_rows_in_one(rng):
     assert after == late
 
 
+def test_rows_one_by_one_are_the_rows_in_one(rng):
+    pace, steps = Pace(100, stamps=False), rng.integers(0, 400, 300)
+    late, found = 0.0, []
+    for step in steps.tolist():
+        rows, late = pace.next(step, late, 3)
+        found.append(rows)
+    expected, after = pace.rows(steps, most=3)
+    assert (found, late) == (expected.tolist(), after)
+    assert max(found) == 3
+
+
 def test_only_stamps_know_days():
     minute = 60 * 10**6
     times = np.arange(5) * minute

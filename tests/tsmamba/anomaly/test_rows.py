@@ -8,6 +8,7 @@ import pytest
 from tsmamba.anomaly.rows import (
     filled,
     interpolated,
+    read_batch,
     read_row,
     read_rows,
     read_stream_rows,
@@ -155,3 +156,37 @@ def test_the_id_of_a_series_is_no_channel():
     two = A.with_columns(unique_id=pl.Series(["x"] + ["y"] * (len(A) - 1)))
     with pytest.raises(FrameError, match="'unique_id' holds 2 series; a detector takes one"):
         read_rows(two)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [1.0, 2, np.float32(0.1), True],
+        [[1.0], [None], (2,), np.array([3.0])],
+        [1.0, [2.0], None, {"a": 3.0}],
+        [{"a": None}, {"a": 1}],
+    ],
+)
+def test_a_batch_is_its_rows(rows):
+    found = read_batch(rows, 1, ["a"])
+    np.testing.assert_array_equal(found, [read_row(x, 1, ["a"]) for x in rows])
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ([1.0], "rows of shape 1 x 1, but the detector was fitted on 2 channels; pass 2 numbers"),
+        (3.0, "rows of shape 1, but the detector was fitted on 2 channels"),
+        ([np.inf, 1.0], r"channel 0 holds infinity, first in row 0 \(1 in all\)"),
+        ([1.0, "2"], "column 'b' holds text, '2'; pass numbers, with NaN"),
+    ],
+)
+def test_a_row_of_a_batch_is_refused_as_by_itself(row, message):
+    for read in (lambda: read_row(row, 2, "ab"), lambda: read_batch([[0, 1], row], 2, "ab")):
+        with pytest.raises(ParameterError, match=message):
+            read()
+
+
+def test_a_batch_of_numbers_is_no_row_of_as_many_channels():
+    with pytest.raises(ParameterError, match="rows of shape 1, but the detector was fitted on 2"):
+        read_batch([1.0, 2.0], 2, None)

@@ -1,3 +1,4 @@
+import time
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -273,6 +274,46 @@ def test_a_batch_is_each_series_by_itself_in_any_order(detectors, make_waves):
                 assert (result.status, result.t, result.key) == (other.status, other.t, key)
                 assert same(result, other)
     assert forth.score_batch({}) == {}
+
+
+@pytest.mark.parametrize(("channels", "delay"), [(1, 0), (5, 3)])
+def test_a_series_is_the_same_to_the_last_bit_whatever_comes_with_it(
+    detectors, make_waves, rng, channels, delay
+):
+    detector = detectors(channels, delay)
+    series = {str(key): make_waves(80, channels, seed=key) for key in range(11)}
+    for x in series.values():
+        x[rng.random(x.shape) < 0.02] = np.nan
+    batch, single = detector.stream(), detector.stream()
+    for i in range(80):
+        order = rng.permutation(11).astype(str)
+        found = batch.score_batch({key: series[key][i] for key in order}, i)
+        assert list(found) == list(order)
+        alone = [single.score_one(series[key][i], i, key=key) for key in order]
+        assert plain(found.values()) == plain(alone)
+
+
+def test_no_series_or_result_holds_the_memory_of_those_it_came_with(detectors):
+    stream, row = detectors(5, 3).stream(), [1.0, np.nan, 0.0, 2.0, 3.0]
+    for _ in range(80):
+        found = stream.score_batch({"a": row, "b": row, "c": row})
+    assert all(result.channel_contrib.base is None for result in found.values())
+    for state in stream._series.values():
+        arrays = (*state.causal.arrays().values(), state.absent, state.watch.scores)
+        assert all(array.base is None for array in arrays)
+
+
+def test_many_series_at_once_cost_a_part_of_one_by_one(detectors):
+    stream, rows = detectors().stream(), {str(key): 0.5 for key in range(64)}
+
+    def seconds(score):
+        started = time.perf_counter()
+        score()
+        return time.perf_counter() - started
+
+    together = min(seconds(lambda: stream.score_batch(rows)) for _ in range(5))
+    alone = min(seconds(lambda: stream.score_one(0.5, key="0")) for _ in range(50))
+    assert together / 64 < alone / 3  # a tenth on an idle machine
 
 
 def test_a_batch_sees_rows_left_out_of_single_series(timed, make_waves):

@@ -2,7 +2,7 @@
 
 from tsmamba.anomaly.calibration.calibrator import Calibration, Calibrator
 from tsmamba.anomaly.calibration.conformal import Conformal
-from tsmamba.anomaly.calibration.drift import Drift, Watch, Watched
+from tsmamba.anomaly.calibration.drift import Drift, Watch, Watched, judged
 from tsmamba.anomaly.calibration.quantile import Quantile
 from tsmamba.anomaly.calibration.rate import Rate
 from tsmamba.anomaly.calibration.spot import DriftSpot, Spot
@@ -18,4 +18,5 @@ __all__ = [
     "Spot",
     "Watch",
     "Watched",
+    "judged",
 ]

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from tsmamba.anomaly.calibration.tail import Tail
 from tsmamba.errors import ModelFileError
 
 Steps = tuple[NDArray[np.float64], NDArray[np.float64]]
+Evidence: TypeAlias = float | tuple[float, ...]
 
 
 @dataclass
@@ -32,6 +33,37 @@ class Calibrator(ABC):
     law: Tail
 
     @abstractmethod
+    def judge(self, score: float) -> tuple[float, Evidence]:
+        """Judge the next score by what came before it, and move on.
+
+        Parameters
+        ----------
+        score : float
+            NaN where there is none, which leaves the state as it is.
+
+        Returns
+        -------
+        threshold : float
+            Above 0.
+        evidence : float or tuple of float
+            What `p_values` makes a p-value of, for any number of scores and streams at once.
+        """
+
+    def p_values(self, evidence: ArrayLike) -> NDArray[np.float64]:
+        """Return p-values of judged scores; nothing moves on.
+
+        Parameters
+        ----------
+        evidence : array of shape (n,) or (n, k)
+            What `judge` gave, of this calibrator or of copies of it.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Above 0, and NaN where there is no score.
+        """
+        return self.law.p_values(evidence)
+
     def step(self, scores: ArrayLike) -> Steps:
         """Judge scores in the order of time, each by what came before it, and move on.
 
@@ -48,6 +80,9 @@ class Calibrator(ABC):
         tuple of two ndarrays of shape (n,)
             Thresholds, above 0, and p-values, above 0 and NaN where there is no score.
         """
+        judged = [self.judge(score) for score in np.asarray(scores, dtype=float).tolist()]
+        thresholds = np.array([threshold for threshold, _ in judged], dtype=float)
+        return thresholds, self.p_values([evidence for _, evidence in judged])
 
     def tail(self, scores: ArrayLike) -> NDArray[np.float64]:
         """Return p-values by the scores of the fit alone; nothing moves on.

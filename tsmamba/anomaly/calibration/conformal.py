@@ -5,9 +5,9 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tsmamba.anomaly.calibration.calibrator import Calibration, Calibrator, Steps
+from tsmamba.anomaly.calibration.calibrator import Calibration, Calibrator, Evidence
 from tsmamba.anomaly.calibration.checks import check_count, check_number
 from tsmamba.anomaly.calibration.pareto import just_above
 from tsmamba.anomaly.calibration.tail import Tail
@@ -52,34 +52,31 @@ class ConformalCalibrator(Calibrator):
     ordered: NDArray[np.float64]
     place: int
 
-    def step(self, scores: ArrayLike) -> Steps:
-        """Judge scores in the order of time, each by what came before it, and move on.
+    def judge(self, score: float) -> tuple[float, Evidence]:
+        """Judge the next score by what came before it, and move on.
 
         Parameters
         ----------
-        scores : array of shape (n,)
+        score : float
             NaN where there is none, which leaves the state as it is.
 
         Returns
         -------
-        tuple of two ndarrays of shape (n,)
-            Thresholds, and p-values of the scores in units of their recent level.
+        threshold : float
+            Above 0.
+        evidence : float
+            The score in units of the recent level.
         """
-        scores = np.asarray(scores, dtype=float)
-        thresholds = np.empty(scores.shape)
-        levels = np.empty(scores.shape)
-        ordered, rank = self.ordered, _rank(self.ordered.size)
-        least, fall = _LEAST_LEVEL * self.fitted, self.gain * self.alpha
-        for at, score in enumerate(scores.tolist()):
-            level = levels[at] = max(float(ordered[rank]), least)
-            threshold = thresholds[at] = level * math.exp(self.log_multiple)
-            if math.isnan(score):
-                continue
-            self.log_multiple += (self.gain if score >= threshold else 0.0) - fall
-            _replace(ordered, float(self.recent[self.place]), score)
+        ordered = self.ordered
+        level = max(ordered.item(_rank(ordered.size)), _LEAST_LEVEL * self.fitted)
+        threshold = level * math.exp(self.log_multiple)
+        if not math.isnan(score):
+            rise = self.gain if score >= threshold else 0.0
+            self.log_multiple += rise - self.gain * self.alpha
+            _replace(ordered, self.recent.item(self.place), score)
             self.recent[self.place] = score
             self.place = (self.place + 1) % ordered.size
-        return thresholds, self.tail(scores / levels * self.level)
+        return threshold, score / level * self.level
 
 
 def _replace(ordered: NDArray[np.float64], old: float, new: float) -> None:

@@ -1,6 +1,7 @@
 """What to do when the level of the scores has changed for good: new units for them."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from tsmamba.anomaly.calibration.calibrator import Calibrator, refuse_other_parts
+from tsmamba.anomaly.calibration.calibrator import Calibrator, Evidence, refuse_other_parts
 from tsmamba.anomaly.calibration.checks import check_count
 from tsmamba.anomaly.calibration.pareto import LEAST
 
@@ -17,16 +18,16 @@ _SHARE = 0.5  # of the last scores that are above the threshold: more than any a
 _LEAST_TYPICAL = 0.1
 _HIGH = 0.02  # p-value of a high score
 _NESTED = "calibrator."
-_NOWHERE = 2  # the place of a score that is missing
+_ABOVE, _BELOW = 1, -1  # places of scores
 _STATE = ("typical", "scores", "places", "filled", "factor")
 
 
 class Watched(NamedTuple):
     """What a `Watch` says of some scores."""
 
-    thresholds: NDArray[np.float64]  # (n,), above 0
-    p_values: NDArray[np.float64]  # (n,), NaN where there is no score
-    drifted: NDArray[np.bool_]  # (n,), True at a score after which the units changed
+    thresholds: NDArray[np.float64]  # above 0
+    p_values: NDArray[np.float64]  # NaN where there is no score
+    drifted: NDArray[np.bool_]  # True at a score after which the units changed
 
 
 class Drift(BaseEstimator):
@@ -85,15 +86,6 @@ class Drift(BaseEstimator):
         return Watch.start(calibrator, self.patience)
 
 
-class _Trial(NamedTuple):
-    """What a calibrator says of a block, and itself after it."""
-
-    calibrator: Calibrator
-    thresholds: NDArray[np.float64]
-    p_values: NDArray[np.float64]
-    places: NDArray[np.int8]
-
-
 @dataclass
 class Watch:
     """A calibrator and the factor between its units and those of the stream.
@@ -110,7 +102,7 @@ class Watch:
     typical : float > 0
         Median of the fit.
     scores : ndarray of shape (patience,)
-        Last scores, oldest first.
+        Last scores, in a ring.
     places : int8 ndarray of shape (patience,)
         1 where they reached the threshold of their time, -1 below the median of the fit, else 0.
     filled : int
@@ -125,6 +117,9 @@ class Watch:
     places: NDArray[np.int8]
     filled: int
     factor: float
+
+    def __post_init__(self) -> None:
+        self._take(self.scores, self.places)
 
     @classmethod
     def start(cls, calibrator: Calibrator, patience: int) -> Self:
@@ -147,6 +142,34 @@ class Watch:
         scores, places = np.zeros(patience), np.zeros(patience, np.int8)
         return cls(calibrator, typical, scores, places, 0, 1.0)
 
+    def judge(self, score: float) -> tuple[float, Evidence, bool]:
+        """Judge the next score by what came before it, and move on.
+
+        Parameters
+        ----------
+        score : float
+            NaN where there is none, which leaves the state as it is.
+
+        Returns
+        -------
+        threshold : float
+            Above 0.
+        evidence : float or tuple of float
+            What the calibrator makes a p-value of.
+        drifted : bool
+            Whether the units are others from now on.
+        """
+        factor = self.factor
+        threshold, evidence = self.calibrator.judge(score / factor)
+        threshold *= factor
+        if math.isnan(score):
+            return threshold, evidence, False
+        self._remember(score, (score >= threshold) - (score < self.typical * factor))
+        drifted = self._has_drifted()
+        if drifted:
+            self._rebase()
+        return threshold, evidence, drifted
+
     def step(self, scores: ArrayLike) -> Watched:
         """Judge scores in the order of time, each by what came before it, and move on.
 
@@ -160,40 +183,19 @@ class Watch:
         Watched
             Thresholds, p-values, and where the units changed.
         """
-        scores = np.asarray(scores, dtype=float)
-        thresholds, p_values = np.empty(scores.shape), np.empty(scores.shape)
-        drifted = np.zeros(scores.shape, dtype=bool)
-        begin = 0
-        while begin < scores.size:
-            block = scores[begin : begin + self.scores.size]
-            trial = self._tried(block)
-            change = self._change(trial.places)
-            if change is not None:  # what comes after it is for the new units
-                block = block[: change + 1]
-                trial = self._tried(block)
-                drifted[begin + change] = True
-            span = slice(begin, begin + block.size)
-            thresholds[span], p_values[span] = trial.thresholds, trial.p_values
-            self._remember(block, trial)
-            if change is not None:
-                self._rebase()
-            begin = span.stop
-        return Watched(thresholds, p_values, drifted)
+        watched = judged([self], np.asarray(scores, dtype=float)[None])
+        return Watched(*(part[0] for part in watched))
 
     def copy(self) -> "Watch":
         """Return an independent watch in the same state, for another stream."""
-        return Watch(
-            self.calibrator.copy(),
-            self.typical,
-            self.scores.copy(),
-            self.places.copy(),
-            self.filled,
-            self.factor,
-        )
+        scores, places = self._in_order()
+        return Watch(self.calibrator.copy(), self.typical, scores, places, self.filled, self.factor)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return watch and calibrator as arrays, from which `restore` makes the same again."""
-        own = {name: np.array(getattr(self, name)) for name in _STATE}
+        scores, places = self._in_order()
+        parts = (self.typical, scores, places, self.filled, self.factor)
+        own = {name: np.array(part) for name, part in zip(_STATE, parts, strict=True)}
         return own | {f"{_NESTED}{name}": part for name, part in self.calibrator.state().items()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -216,52 +218,68 @@ class Watch:
         }
         refuse_other_parts(type(self), state.keys() - {f"{_NESTED}{n}" for n in nested}, _STATE)
         self.calibrator.restore(nested)
-        self.scores, self.places = np.array(state["scores"]), np.array(state["places"])
+        self._take(np.array(state["scores"]), np.array(state["places"]))
         self.typical = float(state["typical"])
         self.filled, self.factor = int(state["filled"]), float(state["factor"])
 
-    def _tried(self, block: NDArray[np.float64]) -> "_Trial":
-        """Return what the calibrator says of a block, while this one stays where it is."""
-        calibrator = self.calibrator.copy()
-        thresholds, p_values = calibrator.step(block / self.factor)
-        thresholds *= self.factor
-        above, below = block >= thresholds, block < self.typical * self.factor
-        places = np.where(np.isnan(block), _NOWHERE, above.astype(np.int8) - below)
-        return _Trial(calibrator, thresholds, p_values, places.astype(np.int8))
+    def _take(self, scores: NDArray[np.float64], places: NDArray[np.int8]) -> None:
+        """Go on from the last scores and their places, oldest first."""
+        self.scores, self.places, self._oldest = scores, places, 0
+        self._above = int((places == _ABOVE).sum())
+        self._below = int((places == _BELOW).sum())
 
-    def _change(self, places: NDArray[np.int8]) -> int | None:
-        """Return the first place in a block after which the units are to change."""
-        patience = self.scores.size
-        # No place raises the count of those above, which was too low at the place before.
-        if self.filled == patience and self.factor == 1 and not (places == 1).any():
-            return None
-        present = np.flatnonzero(places != _NOWHERE)
-        if self.filled + present.size < patience:
-            return None
-        recent = np.concatenate([self.places, places[present]])
-        enough = self.filled + np.arange(1, present.size + 1) >= patience
-        change = enough & (_counts(recent == 1, patience) >= _SHARE * patience)
-        if self.factor > 1:
-            change |= enough & (_counts(recent == -1, patience) == patience)
-        first = int(change.argmax()) if change.any() else None
-        return None if first is None else int(present[first])
+    def _remember(self, score: float, place: int) -> None:
+        at, patience = self._oldest, self.scores.size
+        self.scores[at] = score
+        forgotten = self.places.item(at)
+        if place != forgotten:
+            self.places[at] = place
+            self._above += (place == _ABOVE) - (forgotten == _ABOVE)
+            self._below += (place == _BELOW) - (forgotten == _BELOW)
+        self._oldest = at + 1 if at + 1 < patience else 0
+        if self.filled < patience:
+            self.filled += 1
 
-    def _remember(self, block: NDArray[np.float64], trial: "_Trial") -> None:
-        present = trial.places != _NOWHERE
-        patience = self.scores.size
-        self.calibrator = trial.calibrator
-        self.scores = np.concatenate([self.scores, block[present]])[-patience:]
-        self.places = np.concatenate([self.places, trial.places[present]])[-patience:]
-        self.filled = min(self.filled + int(present.sum()), patience)
+    def _has_drifted(self) -> bool:
+        full = self.scores.size
+        if self.filled < full:
+            return False
+        return self._above >= _SHARE * full or (self.factor > 1 and self._below == full)
 
     def _rebase(self) -> None:
-        latest = self.scores[-self.scores.size // 2 :]  # the others may be of the old level
+        scores, _ = self._in_order()
+        latest = scores[-scores.size // 2 :]  # the others may be of the old level
         self.factor = max(1.0, float(np.median(latest)) / self.typical)
         self.filled = 0
 
+    def _in_order(self) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+        """Return copies of scores and places, oldest first."""
+        return np.roll(self.scores, -self._oldest), np.roll(self.places, -self._oldest)
 
-def _counts(marks: NDArray[np.bool_], length: int) -> NDArray[np.int64]:
-    """Return the marks in the last places before each place from the second window on."""
-    sums = np.cumsum(np.concatenate([[0], marks]))
-    counts: NDArray[np.int64] = sums[length + 1 :] - sums[1:-length]
-    return counts
+
+def judged(watches: Sequence[Watch], scores: NDArray[np.float64]) -> Watched:
+    """Judge scores of several streams, each by what came before it, and move on.
+
+    Parameters
+    ----------
+    watches : sequence of Watch
+        One a stream, over copies of one calibrator.
+    scores : ndarray of shape (n_streams, n)
+        In the order of time; NaN where there is none.
+
+    Returns
+    -------
+    Watched
+        Of arrays of that shape.
+    """
+    rows = [
+        watch.judge(score)
+        for watch, row in zip(watches, scores.tolist(), strict=True)
+        for score in row
+    ]
+    # The law of the fit is the same for all, and looked up for all at once.
+    p_values = watches[0].calibrator.p_values([evidence for _, evidence, _ in rows])
+    thresholds = np.array([threshold for threshold, _, _ in rows], dtype=float)
+    drifted = np.array([drifted for _, _, drifted in rows], dtype=bool)
+    shape = scores.shape
+    return Watched(thresholds.reshape(shape), p_values.reshape(shape), drifted.reshape(shape))

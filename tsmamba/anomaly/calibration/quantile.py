@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tsmamba.anomaly.calibration.calibrator import Calibration, Calibrator, Steps
+from tsmamba.anomaly.calibration.calibrator import Calibration, Calibrator, Evidence
 from tsmamba.anomaly.calibration.checks import check_number
 from tsmamba.anomaly.calibration.clusters import EpisodeThreshold, run_length
 from tsmamba.anomaly.calibration.pareto import just_above
@@ -26,21 +26,22 @@ class FixedCalibrator(Calibrator):
 
     threshold: float
 
-    def step(self, scores: ArrayLike) -> Steps:
-        """Judge scores in the order of time; nothing moves on.
+    def judge(self, score: float) -> tuple[float, Evidence]:
+        """Judge the next score; nothing moves on.
 
         Parameters
         ----------
-        scores : array of shape (n,)
+        score : float
             NaN where there is none.
 
         Returns
         -------
-        tuple of two ndarrays of shape (n,)
-            Thresholds and p-values.
+        threshold : float
+            The threshold.
+        evidence : float
+            The score.
         """
-        p_values = self.tail(scores)
-        return np.full(p_values.shape, self.threshold), p_values
+        return self.threshold, score
 
 
 class Quantile(Calibration[FixedCalibrator]):

@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tsmamba.anomaly.calibration.calibrator import Calibration, Calibrator, Steps
+from tsmamba.anomaly.calibration.calibrator import Calibration, Calibrator, Evidence
 from tsmamba.anomaly.calibration.checks import check_number
 from tsmamba.anomaly.calibration.clusters import EpisodeThreshold, run_length
 from tsmamba.anomaly.calibration.tail import Tail
@@ -54,39 +54,35 @@ class RateCalibrator(Calibrator):
     quiet: int
     uncounted: int
 
-    def step(self, scores: ArrayLike) -> Steps:
-        """Judge scores in the order of time, each by what came before it, and move on.
+    def judge(self, score: float) -> tuple[float, Evidence]:
+        """Judge the next score by what came before it, and move on.
 
         Parameters
         ----------
-        scores : array of shape (n,)
+        score : float
             NaN where there is none, which leaves the state as it is.
 
         Returns
         -------
-        tuple of two ndarrays of shape (n,)
-            Thresholds and p-values.
+        threshold : float
+            Above 0.
+        evidence : float
+            The score.
         """
-        scores = np.asarray(scores, dtype=float)
-        thresholds = np.empty(scores.shape)
-        fitted, gain, fall = self.fitted, self.gain, self.gain * self.per_step
-        run, longest = self.run, self.run * _RUNS_TO_COUNT_AGAIN
-        log_factor, quiet, uncounted = self.log_factor, self.quiet, self.uncounted
-        for at, score in enumerate(scores.tolist()):
-            threshold = thresholds[at] = fitted * math.exp(log_factor)
-            if math.isnan(score):
-                continue
-            uncounted = min(uncounted + 1, longest)
-            if score < threshold:
-                quiet = min(quiet + 1, run)
-            else:
-                if quiet >= run or uncounted >= longest:
-                    log_factor += gain
-                    uncounted = 0
-                quiet = 0
-            log_factor -= fall
-        self.log_factor, self.quiet, self.uncounted = log_factor, quiet, uncounted
-        return thresholds, self.tail(scores)
+        threshold = self.fitted * math.exp(self.log_factor)
+        if math.isnan(score):
+            return threshold, score
+        longest = self.run * _RUNS_TO_COUNT_AGAIN
+        self.uncounted = min(self.uncounted + 1, longest)
+        if score < threshold:
+            self.quiet = min(self.quiet + 1, self.run)
+        else:
+            if self.quiet >= self.run or self.uncounted >= longest:
+                self.log_factor += self.gain
+                self.uncounted = 0
+            self.quiet = 0
+        self.log_factor -= self.gain * self.per_step
+        return threshold, score
 
 
 class Rate(Calibration[RateCalibrator]):

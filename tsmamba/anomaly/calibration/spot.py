@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tsmamba.anomaly.calibration.calibrator import Calibration, Calibrator, Steps
+from tsmamba.anomaly.calibration.calibrator import Calibration, Calibrator, Evidence
 from tsmamba.anomaly.calibration.checks import check_count, check_number
 from tsmamba.anomaly.calibration.pareto import LEAST, Pareto
 from tsmamba.anomaly.calibration.tail import LEAST_P_VALUE, Tail
@@ -61,50 +61,62 @@ class SpotCalibrator(Calibrator):
     recent: NDArray[np.float64]
     total: float
 
-    def step(self, scores: ArrayLike) -> Steps:
-        """Judge scores in the order of time, each by what came before it, and move on.
+    def judge(self, score: float) -> tuple[float, Evidence]:
+        """Judge the next score by what came before it, and move on.
 
         Parameters
         ----------
-        scores : array of shape (n,)
+        score : float
             NaN where there is none, which leaves the state as it is.
 
         Returns
         -------
-        tuple of two ndarrays of shape (n,)
-            Thresholds and p-values.
+        threshold : float
+            Above 0.
+        evidence : tuple of float
+            Distance from the mean, share of peaks, and p-value of a distance among them.
         """
-        scores = np.asarray(scores, dtype=float)
-        thresholds, distances, p_values = (np.empty(scores.shape) for _ in range(3))
-        depth, start = self.recent.size, self.distances.start
-        beyond, judged = self._beyond(), 0
-        for at, score in enumerate(scores.tolist()):
-            mean = self.total / depth if depth else 0.0
-            threshold = max(mean + beyond, mean * _ABOVE, LEAST)
-            thresholds[at] = threshold
-            distance = distances[at] = score - mean
-            if math.isnan(score):
-                continue
-            if score < threshold:
-                excess = distance - start
-                if depth:
-                    self._follow(score)
-                self.learnt += 1
-            elif self.alerts < _MOST_ALERTS * self.q * self.learnt + 1:
-                excess = self._usual_alert()
-                self.alerts += 1
-            else:
-                continue
-            if excess > 0:
-                self.peaks[self.peaked % _MOST_PEAKS] = excess
-                self.peaked += 1
-                if self.peaked % _PEAKS_A_FIT == 0:
-                    p_values[judged : at + 1] = self._p_values(distances[judged : at + 1])
-                    judged = at + 1
-                    self._refit()
-                    beyond = self._beyond()
-        p_values[judged:] = self._p_values(distances[judged:])
-        return thresholds, p_values
+        depth = self.recent.size
+        mean = self.total / depth if depth else 0.0
+        threshold = max(mean + self._beyond(), mean * _ABOVE, LEAST)
+        distance = score - mean
+        excess = distance - self.distances.start
+        rarity = self.weight * float(self.excess.survival(excess)) if excess > 0 else 1.0
+        evidence = (distance, self.weight, rarity)
+        if math.isnan(score):
+            return threshold, evidence
+        if score < threshold:
+            if depth:
+                self._follow(score)
+            self.learnt += 1
+        elif self.alerts < _MOST_ALERTS * self.q * self.learnt + 1:
+            excess = self._usual_alert()
+            self.alerts += 1
+        else:
+            return threshold, evidence
+        if excess > 0:
+            self._learn(excess)
+        return threshold, evidence
+
+    def p_values(self, evidence: ArrayLike) -> NDArray[np.float64]:
+        """Return p-values by the tail at the time, and by the bulk of the fit squeezed to meet it.
+
+        Parameters
+        ----------
+        evidence : array of shape (n, 3)
+            What `judge` gave, of this calibrator or of copies of it.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Above 0, and NaN where there is no score.
+        """
+        columns = np.asarray(evidence, dtype=float).reshape(-1, 3).T
+        distances, weights, rarities = np.ascontiguousarray(columns)
+        fitted = self.distances
+        squeezed = 1 - (1 - fitted.p_values(distances)) * (1 - weights) / (1 - fitted.weight)
+        p_values: NDArray[np.float64] = np.where(distances > fitted.start, rarities, squeezed)
+        return np.maximum(p_values, LEAST_P_VALUE, out=p_values)
 
     def _beyond(self) -> float:
         """Return the distance of the threshold from the mean."""
@@ -133,19 +145,14 @@ class SpotCalibrator(Calibrator):
         if place == 0:
             self.total = float(self.recent.sum())
 
-    def _refit(self) -> None:
-        peaks = self.peaks[~np.isnan(self.peaks)]
-        self.excess = Pareto.fit(peaks, self.distances.start)
-        self.weight = self.peaked / (self.learnt + self.alerts)
-
-    def _p_values(self, distances: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return p-values by the present tail, and by the bulk of the fit squeezed to meet it."""
-        fitted = self.distances
-        bulk = fitted.p_values(distances)
-        squeezed = 1 - (1 - bulk) * (1 - self.weight) / (1 - fitted.weight)
-        beyond = self.weight * self.excess.survival(np.maximum(distances - fitted.start, 0))
-        p_values = np.where(distances > fitted.start, beyond, squeezed)
-        return np.where(np.isnan(distances), np.nan, np.maximum(p_values, LEAST_P_VALUE))
+    def _learn(self, excess: float) -> None:
+        """Take in a peak, and fit the tail anew after some of them."""
+        self.peaks[self.peaked % _MOST_PEAKS] = excess
+        self.peaked += 1
+        if self.peaked % _PEAKS_A_FIT == 0:
+            peaks = self.peaks[~np.isnan(self.peaks)]
+            self.excess = Pareto.fit(peaks, self.distances.start)
+            self.weight = self.peaked / (self.learnt + self.alerts)
 
 
 class Spot(Calibration[SpotCalibrator]):

@@ -87,10 +87,11 @@ class Tail:
             Above 0, and NaN where there is no score.
         """
         scores = np.asarray(scores, dtype=float)
-        bulk = np.interp(scores, self.knots, self.survivals)
-        beyond = self.excess.survival(np.maximum(scores - self.start, 0))
-        p_values = np.where(scores > self.start, self.weight * beyond, bulk)
-        return np.where(np.isnan(scores), np.nan, np.maximum(p_values, LEAST_P_VALUE))
+        p_values: NDArray[np.float64] = np.interp(scores, self.knots, self.survivals)
+        beyond = scores > self.start
+        if beyond.any():
+            p_values[beyond] = self.weight * self.excess.survival(scores[beyond] - self.start)
+        return np.maximum(p_values, LEAST_P_VALUE, out=p_values)
 
     def quantile(self, probability: float) -> float:
         """Return the score that is reached with some probability: the inverse of `p_values`.

@@ -49,6 +49,20 @@ def test_chunks_equal_one_by_one(fitted, later):
     assert same_state(whole, uneven)
 
 
+def test_p_values_of_many_streams_are_looked_up_at_once(fitted, later):
+    streams = [fitted.copy() for _ in range(3)]
+    scores = np.split(later, 3)
+    judged = [
+        [stream.judge(score) for score in part.tolist()]
+        for stream, part in zip(streams, scores, strict=True)
+    ]
+    thresholds = [[threshold for threshold, _ in rows] for rows in judged]
+    p_values = fitted.p_values([evidence for rows in judged for _, evidence in rows])
+    expected = [fitted.copy().step(part) for part in scores]
+    assert same(thresholds, [one for one, _ in expected])
+    assert same([p_values], [np.concatenate([other for _, other in expected])])
+
+
 def test_what_comes_later_changes_nothing(fitted, later):
     changed = later.copy()
     changed[700:] = 99.0

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from tsmamba.anomaly.calibration import Conformal, Drift, Quantile
+from tsmamba.anomaly.calibration import Conformal, Drift, Quantile, judged
 from tsmamba.errors import ModelFileError, ParameterError
 
 PATIENCE = 200
@@ -37,6 +37,25 @@ def test_chunks_equal_one_by_one(watch, shifting):
     assert same(expected, joined(single.step([score]) for score in shifting))
     assert same(expected, joined(map(uneven.step, np.split(shifting, [1, 1_205, 1_206, 3_700]))))
     assert same(single.state().values(), uneven.state().values())
+
+
+def test_streams_at_once_equal_each_by_itself(watch, shifting):
+    scores = shifting.reshape(4, -1)
+    watches, alone = ([watch.copy() for _ in scores] for _ in range(2))
+    found = judged(watches, scores)
+    for i, (one, row) in enumerate(zip(alone, scores, strict=True)):
+        assert same([part[i] for part in found], one.step(row))
+        assert same(watches[i].state().values(), one.state().values())
+
+
+def test_scores_are_kept_in_the_order_of_time(make_scores):
+    watch = Drift(patience=50).watch(Quantile().fit(make_scores(500)))
+    scores = make_scores(130, seed=1)
+    thresholds = watch.step(scores).thresholds
+    state = watch.copy().state()
+    np.testing.assert_array_equal(state["scores"], scores[-50:])
+    places = (scores >= thresholds).astype(int) - (scores < watch.typical)
+    np.testing.assert_array_equal(state["places"], places[-50:])
 
 
 def test_a_restored_watch_continues_bit_for_bit(watch, shifting):
