@@ -72,6 +72,7 @@ bench-logs: $(INSTALLED)
 	$(BIN)/python -m benchmarks.logs.templates
 	$(BIN)/python -m benchmarks.logs.reading
 	$(BIN)/python -m benchmarks.logs.sessions $(ARGS)
+	$(BIN)/python -m benchmarks.logs.faults
 
 bench-ehr: $(INSTALLED)
 	-$(BIN)/python -m benchmarks.records run $(ARGS)

@@ -80,6 +80,9 @@ def fit(
     trim: Annotated[
         float | None, typer.Option(help="Share of the sessions to leave out, the rarest.")
     ] = None,
+    network: Annotated[
+        str | None, typer.Option(help="mamba: networks that read whole sessions as well.")
+    ] = None,
     format: Annotated[
         str, typer.Option(help="auto, raw, json, logfmt, syslog, cri, docker or otlp.")
     ] = "auto",
@@ -101,6 +104,7 @@ def fit(
             stream_by=tuple(name for name in stream_key.split(",") if name),
             false_alarm_rate=false_alarm_rate,
             trim=trim,
+            network=network,
             format=format,
             time_format=time_format,
             time_zone=time_zone,
@@ -111,13 +115,7 @@ def fit(
             state = fitted_state(paths, settings, advance)
         save_state(model, state)
         report = state["report"]
-        sessions = "" if report["sessions"] is None else f", {report['sessions']:,} sessions"
-        formats = ", ".join(report["formats"])
-        say(
-            "note",
-            f"{report['lines']:,} lines ({formats}), {report['templates']:,} templates{sessions}; "
-            f"the model is in {model}",
-        )
+        say("note", f"{_learned(report)}; the model is in {model}")
         _say_unparsed(report["unparsed"])
 
 
@@ -281,6 +279,12 @@ def _sentence(result: "LogResult") -> str:
 def _say_done(scorer: "Scorer") -> None:
     say("note", f"{scorer.counters.lines:,} lines, {scorer.counters.alerts:,} alerts")
     _say_unparsed(scorer.stream.unparsed)
+
+
+def _learned(report: dict[str, Any]) -> str:
+    sessions = "" if report["sessions"] is None else f", {report['sessions']:,} sessions"
+    formats = ", ".join(report["formats"])
+    return f"{report['lines']:,} lines ({formats}), {report['templates']:,} templates{sessions}"
 
 
 def _say_unparsed(unparsed: dict[str, int]) -> None:

@@ -78,11 +78,21 @@ class LogDetector(BaseEstimator):
         Bound on the number of templates.
     cool_down : float
         Seconds of log time without an alert after which an episode is over.
+    network : {"mamba"}, optional
+        Two small Mamba networks that read each session as well, when it is over: its templates one
+        after the other, and the gaps between them where times are known. They tell single faults
+        in the order of lines where the log stays as it was in :meth:`fit`, which trains them for
+        some seconds. They do not learn on: where the habits of a log change, and in sessions of
+        over a hundred lines, frequencies and n-grams alone told more.
+    random_state : int, default 0
+        Seed of the networks.
 
     Attributes
     ----------
     report_ : dict
-        What was learned: lines, templates, sessions, formats, lines that did not fit.
+        What was learned: lines, templates, sessions, formats, lines that did not fit, and in
+        ``networks`` the seeds of the networks that are used (``kept``) and of those that came to
+        nothing (``rejected``).
 
     Raises
     ------
@@ -113,6 +123,8 @@ class LogDetector(BaseEstimator):
         multiline: str | None = "auto",
         max_templates: int = 4_096,
         cool_down: float = 300.0,
+        network: str | None = None,
+        random_state: int = 0,
     ) -> None:
         self.session = session
         self.session_timeout = session_timeout
@@ -125,6 +137,8 @@ class LogDetector(BaseEstimator):
         self.multiline = multiline
         self.max_templates = max_templates
         self.cool_down = cool_down
+        self.network = network
+        self.random_state = random_state
 
     @observed
     def fit(self, source: LogSource, y: None = None) -> Self:

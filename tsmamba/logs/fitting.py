@@ -1,19 +1,23 @@
 """Learning a log: templates first, then what is usual."""
 
+import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tsmamba.errors import ParameterError
+from tsmamba.errors import GuidanceWarning, ParameterError
 from tsmamba.logs.episodes import Episodes
 from tsmamba.logs.intake import LogSource, batches, last_changes
 from tsmamba.logs.lines import Event, LineModel
 from tsmamba.logs.naming import Templates
 from tsmamba.logs.reader import Reader
 from tsmamba.logs.record import Line, LogRecord
-from tsmamba.logs.sessions import SessionModel
+from tsmamba.logs.sessions import Gaps, SessionModel, Trainer
 from tsmamba.logs.settings import LogSettings
 from tsmamba.logs.templates import TemplateMiner
-from tsmamba.logs.tracker import Tracker
+from tsmamba.logs.tracker import OpenSession, Tracker
+
+if TYPE_CHECKING:
+    from tsmamba.logs.network import Committee
 
 __all__ = ["fitted_state"]
 
@@ -51,20 +55,24 @@ def fitted_state(
         )
     if len({line.source for line, _, _ in seen}) > 1:
         seen = _in_order(seen)
-    tracker = Tracker(settings.session_timeout)
+    tracker = Tracker(settings.session_timeout, keep_gaps=settings.network is not None)
     model: LineModel | SessionModel
+    weights: list[str] = []
+    tried: dict[str, list[int]] = {}
     if settings.session is None:
         model = LineModel(settings.rate)
         model.fit([_event(settings, templates, *item, aliases) for item in seen])
     else:
         sessions = _sessions(settings, tracker, seen, aliases)
-        model = SessionModel.fitted(sessions, settings.rate, settings.trimmed)
+        model = _session_model(settings, sessions, tried)
+        weights = [] if model.network is None else model.network.weights()
     return {
         "settings": settings.to_dict(),
         "format": _format(settings, reader),
         "reader": Reader(settings).to_dict(),
         "templates": templates.to_dict(),
         "model": model.to_dict(),
+        "networks": weights,
         "tracker": tracker.to_dict(),
         "episodes": Episodes(settings.cool_down).to_dict(),
         "numbered": 0,
@@ -78,8 +86,55 @@ def fitted_state(
             "formats": sorted(reader.formats),
             "templates": len(templates),
             "sessions": None if settings.session is None else len(sessions),
+            "networks": tried or None,
         },
     }
+
+
+def _session_model(
+    settings: LogSettings, sessions: list[OpenSession], tried: dict[str, list[int]]
+) -> SessionModel:
+    """Learn from sessions; the seeds of the networks are noted in `tried`."""
+    model = SessionModel.fitted(
+        [session.templates for session in sessions],
+        settings.rate,
+        settings.trimmed,
+        gaps=[session.gaps for session in sessions],
+        train=_trainer(settings, tried),
+    )
+    if model.network is not None and model.long:
+        warnings.warn(
+            f"network={settings.network!r}: most sessions have over a hundred lines; there the "
+            f"n-gram alone told more, so leave network=None unless you have measured better",
+            GuidanceWarning,
+            stacklevel=2,
+        )
+    return model
+
+
+def _trainer(settings: LogSettings, tried: dict[str, list[int]]) -> Trainer | None:
+    """Return what trains the networks and notes their seeds; None if none are asked for."""
+    if settings.network is None:
+        return None
+    from tsmamba.logs.network import fitted_committee
+
+    def train(
+        sessions: list[list[int]], gaps: list[Gaps], is_of_use: "Callable[[Committee], bool]"
+    ) -> "Committee | None":
+        found = fitted_committee(sessions, gaps, settings.random_state, is_of_use)
+        tried.update(kept=found.kept, rejected=found.rejected)
+        if len(found.rejected) > len(found.kept):
+            warnings.warn(
+                f"network={settings.network!r}: {len(found.rejected)} of "
+                f"{len(found.kept) + len(found.rejected)} trained networks find usual sessions far "
+                f"stranger than the n-gram does and were left out, {len(found.kept)} are used; "
+                f"give more sessions, or network=None",
+                GuidanceWarning,
+                stacklevel=2,
+            )
+        return found.committee
+
+    return train
 
 
 def _event(
@@ -101,8 +156,8 @@ def _sessions(
     tracker: Tracker,
     seen: list[tuple[Line, LogRecord, int]],
     aliases: dict[int, int],
-) -> list[list[int]]:
-    """Templates of each session, in the order in which they were over."""
+) -> list[OpenSession]:
+    """Sessions, in the order in which they were over."""
     session_of = settings.session_finder()
     over = []
     for line, record, template in seen:
@@ -122,7 +177,7 @@ def _sessions(
             f"{_LEAST_SESSIONS} are needed; {has}. Give a field, or a regular expression that "
             f"finds the session in a message"
         )
-    return [session.templates for session in over]
+    return over
 
 
 def _root(template: int, aliases: dict[int, int]) -> int:

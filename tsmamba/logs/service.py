@@ -22,6 +22,8 @@ _BATCH = 512
 _REST = 0.001
 _POLL = 0.05
 _STATE = "stream"
+# What is the same at every commit comes with the model, whose digest the checkpoint knows.
+_FIXED = ("networks",)
 
 
 class Output(Protocol):
@@ -108,7 +110,8 @@ class Scorer:
             self.stream = LogStream(state)
         else:
             positions, blobs = saved
-            self.stream = LogStream(json.loads(blobs[_STATE]))
+            fixed = {name: state[name] for name in _FIXED}
+            self.stream = LogStream({**json.loads(blobs[_STATE]), **fixed})
             source.seek(positions)
         # Those of a checkpoint are of another run.
         self._before = self._counts()
@@ -172,7 +175,9 @@ class Scorer:
         self._committed, self._is_new = time.monotonic(), False
         if self._checkpoint is None:
             return
-        state = json.dumps(self.stream.to_dict(), separators=(",", ":")).encode()
+        known = self.stream.to_dict()
+        changed = {name: value for name, value in known.items() if name not in _FIXED}
+        state = json.dumps(changed, separators=(",", ":")).encode()
         self._checkpoint.commit(self.source.positions(), {_STATE: state})
         self.counters.checkpoints += 1
         self.counters.checkpoint_time = time.time()

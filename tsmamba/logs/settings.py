@@ -36,6 +36,8 @@ class LogSettings:
     multiline: str | None = "auto"
     max_templates: int = 4_096
     cool_down: float = 300.0
+    network: str | None = None
+    random_state: int = 0
 
     @property
     def rate(self) -> float:
@@ -114,8 +116,21 @@ class LogSettings:
             endless = value is None and name == "session_timeout"
             if not endless and not (_is_number(value) and 0.0 < value < _MOST_SECONDS):
                 raise ParameterError(f"{name}={value!r}: give seconds of log time, more than 0")
-        if not isinstance(self.max_templates, int):
-            raise ParameterError(f"max_templates={self.max_templates!r}: give a whole number")
+        for name in ("max_templates", "random_state"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or (name == "random_state" and value < 0):
+                raise ParameterError(f"{name}={value!r}: give a whole number, 0 or more")
+        self._check_network()
+
+    def _check_network(self) -> None:
+        """Raise ParameterError if there is no such network, or nothing for it to read."""
+        if self.network not in (None, "mamba"):
+            raise ParameterError(f"network={self.network!r}: give 'mamba' or None")
+        if self.network is not None and self.session is None:
+            raise ParameterError(
+                f"network={self.network!r} reads whole sessions, and there are none: give "
+                f"session, or network=None"
+            )
 
     def _check_patterns(self) -> None:
         """Raise ParameterError if a regular expression is none."""

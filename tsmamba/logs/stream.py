@@ -60,8 +60,13 @@ class LogStream:
         self._reading = replace(self.settings, format=state["format"])
         self._reader = Reader.from_dict(self._reading, state["reader"])
         self._templates = Templates.from_dict(state["templates"])
-        kind = LineModel if self.settings.session is None else SessionModel
-        self._model: LineModel | SessionModel = kind.from_dict(state["model"])
+        # What does not change while a stream goes on.
+        self._networks: list[str] = state["networks"]
+        self._model: LineModel | SessionModel
+        if self.settings.session is None:
+            self._model = LineModel.from_dict(state["model"])
+        else:
+            self._model = SessionModel.from_dict(state["model"], self._networks)
         if not learn:
             if isinstance(self._model, LineModel):
                 raise ParameterError(
@@ -151,6 +156,7 @@ class LogStream:
             "reader": self._reader.to_dict(),
             "templates": self._templates.to_dict(),
             "model": self._model.to_dict(),
+            "networks": self._networks,
             "tracker": self._tracker.to_dict(),
             "episodes": self._episodes.to_dict(),
             "numbered": self._numbered,
@@ -247,7 +253,7 @@ class LogStream:
     def _session(self, session: OpenSession) -> LogResult:
         if not isinstance(self._model, SessionModel):
             raise TypeError("sessions need a model of sessions")
-        scored = self._model.step(session.templates, learn=self._learn)
+        scored = self._model.step(session.templates, session.gaps or None, learn=self._learn)
         ready = scored.threshold < float("inf")
         score = scored.cost / scored.threshold
         result = LogResult(

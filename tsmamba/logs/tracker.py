@@ -5,7 +5,10 @@ from typing import Any
 
 from tsmamba.logs.record import Line
 
-__all__ = ["OpenSession", "Tracker"]
+__all__ = ["UNKNOWN_GAP", "OpenSession", "Tracker"]
+
+UNKNOWN_GAP = -1.0
+"""Seconds since the line before, where a time is not known."""
 
 # A line so far behind the others shows that the clock was ahead, by mistake.
 _DAY = 86_400 * 10**9
@@ -13,7 +16,11 @@ _DAY = 86_400 * 10**9
 
 @dataclass(slots=True)
 class OpenSession:
-    """Lines of one session so far: their templates, and where the first one stands."""
+    """Lines of one session so far: their templates, and where the first one stands.
+
+    `gaps` are the seconds before each line, where the tracker keeps them, and `last` is when the
+    last line came.
+    """
 
     name: str
     source: str
@@ -21,6 +28,17 @@ class OpenSession:
     line_no: int
     time: int | None = None
     templates: list[int] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
+    last: int | None = None
+
+    def note_gap(self, time: int | None) -> None:
+        """Keep how long after the line before this one came."""
+        gap = UNKNOWN_GAP
+        if time is not None and self.last is not None:
+            # To the millisecond: the state stays small, and no finer gap tells anything.
+            gap = round(max(time - self.last, 0) * 1e-9, 3)
+        self.gaps.append(gap)
+        self.last = time
 
 
 class Tracker:
@@ -28,7 +46,7 @@ class Tracker:
 
     A session is over when no line of it came for `timeout` seconds of log time, when it has
     `max_events` lines, or when more than `max_sessions` are under way and it is the one whose last
-    line is oldest.
+    line is oldest. With `keep_gaps` the seconds between lines are kept as well.
 
     Examples
     --------
@@ -41,9 +59,15 @@ class Tracker:
     """
 
     def __init__(
-        self, timeout: float | None, max_events: int = 10_000, max_sessions: int = 100_000
+        self,
+        timeout: float | None,
+        max_events: int = 10_000,
+        max_sessions: int = 100_000,
+        *,
+        keep_gaps: bool = False,
     ) -> None:
         self.timeout = timeout
+        self.keep_gaps = keep_gaps
         self.max_events = max_events
         self.max_sessions = max_sessions
         # In the order of their last lines.
@@ -63,6 +87,8 @@ class Tracker:
             origin = f"{line.stream}:{line.offset}"
             session = OpenSession(name, line.source, origin, line.number)
         session.templates.append(template)
+        if self.keep_gaps:
+            session.note_gap(time)
         session.time = self._now
         if len(session.templates) >= self.max_events:
             over.append(session)
@@ -90,6 +116,7 @@ class Tracker:
             "timeout": self.timeout,
             "max_events": self.max_events,
             "max_sessions": self.max_sessions,
+            "keep_gaps": self.keep_gaps,
             "open": [asdict(session) for session in self._open.values()],
             "now": self._now,
         }
@@ -97,10 +124,11 @@ class Tracker:
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> "Tracker":
         """Build it again from :meth:`to_dict`."""
-        new = cls(state["timeout"], state["max_events"], state["max_sessions"])
+        bounds = state["timeout"], state["max_events"], state["max_sessions"]
+        new = cls(*bounds, keep_gaps=state["keep_gaps"])
         for session in state["open"]:
-            templates = list(session["templates"])
-            new._open[session["name"]] = OpenSession(**{**session, "templates": templates})
+            own = {name: list(session[name]) for name in ("templates", "gaps")}
+            new._open[session["name"]] = OpenSession(**{**session, **own})
         new._now = state["now"]
         return new
 

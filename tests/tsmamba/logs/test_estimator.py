@@ -237,14 +237,14 @@ DAMAGES = {
         gzip.decompress(data).replace(b"LogDetector", b"AnomalyDetector")
     ),
     "too new": lambda data: gzip.compress(
-        gzip.decompress(data).replace(b'"version": 1', b'"version": 2')
+        gzip.decompress(data).replace(b'"version": 2', b'"version": 3')
     ),
     "not json": lambda data: gzip.compress(b"\xff\xfe\n{}"),
 }
 REASONS = {
     "altered": r"was altered: its check sum is wrong\. Fit it again",
-    "other kind": r"holds AnomalyDetector of version 1; this version of tsmamba reads LogDetector",
-    "too new": r"holds LogDetector of version 2; .* reads LogDetector of version 1\. Fit it again",
+    "other kind": r"holds AnomalyDetector of version 2; this version of tsmamba reads LogDetector",
+    "too new": r"holds LogDetector of version 3; .* reads LogDetector of version 2\. Fit it again",
 }
 
 

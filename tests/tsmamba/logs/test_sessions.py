@@ -1,5 +1,6 @@
 import json
 import random
+from statistics import pstdev
 
 import pytest
 
@@ -23,7 +24,8 @@ def fitted(trim=0.1, count=2_000):
 
 
 def restored(model):
-    return SessionModel.from_dict(json.loads(json.dumps(model.to_dict())))
+    networks = [] if model.network is None else model.network.weights()
+    return SessionModel.from_dict(json.loads(json.dumps(model.to_dict())), networks)
 
 
 @pytest.mark.parametrize("trim", [0.0, 0.1])
@@ -129,3 +131,87 @@ def test_a_saved_model_goes_on_as_if_nothing_had_happened(trim, length):
         other.rename(1, 30 + turn)
         model.rename(1, 30 + turn)
         assert other.to_dict() == model.to_dict()
+
+
+def test_the_distance_of_counts_is_measured_in_the_spread_of_usual_sessions():
+    few, many = fitted(trim=0.0, count=40), fitted(trim=0.0, count=3_000)
+    far = [0, 1, 2, 1, 2, 1, 2, 1, 2, 3, 3]
+    unit = many.parts(far)["distance"] / many.nearest.distance(far)
+    assert few.weights["distance"] < 20.0 < unit == many.weights["distance"]
+
+
+class Reader:
+    """Stands for networks: a step costs what it is told to, and more after each gap."""
+
+    def __init__(self, cost):
+        self.cost = cost
+
+    def costs(self, session, gaps=None):
+        waits = [-1.0] * len(session) if gaps is None else gaps
+        pairs = zip(session, waits, strict=True)
+        return [self.cost(t) + max(wait, 0.0) for t, wait in pairs] + [0.1]
+
+
+def with_reader(cost, trim=0.1, sessions=None, gaps=None):
+    """Fit with a reader in the place of trained networks; return what was asked of it as well."""
+    asked = []
+
+    def train(learned, waits, is_of_use):
+        asked.append((learned, waits, is_of_use(Reader(cost))))
+        return Reader(cost) if asked[0][-1] else None
+
+    sessions = normal(2_000) if sessions is None else sessions
+    return SessionModel.fitted(sessions, RATE, trim, gaps=gaps, train=train), asked
+
+
+def test_networks_learn_from_what_is_left_and_not_from_what_sets_the_threshold():
+    sessions = normal(1_000)
+    sessions[3] = [0, 7, 7, 8, 3]
+    gaps = [[i * 1e-6] * len(session) for i, session in enumerate(sessions)]
+    _, ((learned, waits, _),) = with_reader(lambda template: 0.2, 0.1, sessions, gaps)
+    assert len(learned) == len(waits) == 675
+    assert sessions[3] not in learned
+    assert learned == [sessions[round(wait[0] * 1e6)] for wait in waits]
+
+
+@pytest.mark.parametrize("trim", [0.0, 0.1])
+def test_what_networks_say_weighs_as_much_as_the_rest(trim):
+    draw = random.Random(1)
+    model, _ = with_reader(lambda template: draw.random(), trim)
+    parts = [model.parts(session) for session in normal(500, seed=2)]
+    own = [part.pop("network") for part in parts]
+    rest = [sum(part.values()) for part in parts]
+    assert 0.5 < pstdev(own) / pstdev(rest) < 2.0
+    score = model.step([0, 1, 2, 1, 3])
+    assert score.cost == sum(score.parts.values())
+    assert score.parts["network"] > 0.0
+
+
+def test_what_networks_find_strange_is_told():
+    model, _ = with_reader(lambda template: 0.2 + 0.1 * template)
+    usual = model.step([0, 1, 2, 1, 3])
+    waited = model.step([0, 1, 2, 1, 3], [0.0, 0.0, 8.0, 0.0, 0.0])
+    assert not usual.is_anomaly
+    assert (waited.is_anomaly, waited.reason) == (True, "network")
+    assert waited.parts["network"] > 10 * usual.parts["network"]
+
+
+@pytest.mark.parametrize(
+    ("cost", "of_use"),
+    [
+        (lambda template: 0.3, True),
+        (lambda template: 9.0, False),
+        (lambda template: 12.0 if template == 3 else 0.3, False),
+        (lambda template: float("nan"), False),
+    ],
+)
+def test_networks_that_find_usual_sessions_strange_are_of_no_use(cost, of_use):
+    _, ((_, _, judged),) = with_reader(cost)
+    assert judged is of_use
+
+
+def test_without_networks_nothing_of_them_is_left():
+    model = SessionModel.fitted(normal(200), RATE, 0.1, train=lambda *given: None)
+    other = SessionModel.fitted(normal(200), RATE, 0.1)
+    assert model.to_dict() == other.to_dict()
+    assert "network" not in model.parts([0, 1, 3])

@@ -130,3 +130,23 @@ def test_what_was_saved_is_a_copy():
     for tracker in (log.tracker, Tracker.from_dict(state)):
         Log(tracker).add("a", 2)
     assert json.dumps(state) == before
+
+
+def test_gaps_are_kept_where_they_are_asked_for_and_times_are_known():
+    log = Log(Tracker(timeout=60.0, keep_gaps=True))
+    log.add("a", 1, seconds=0)
+    log.add("b", 1)
+    for template, seconds in ((2, 1.2344), (3, 1.0)):
+        log.add("a", template, seconds=seconds)
+    log.tracker = restored(log.tracker)
+    log.add("a", 4)
+    log.add("a", 5, seconds=3)
+    log.add("b", 2, seconds=3)
+    log.add("b", 3, seconds=4.5)
+    a, b = log.tracker.close()
+    assert a.gaps == [-1.0, 1.234, 0.0, -1.0, -1.0]
+    assert b.gaps == [-1.0, -1.0, 1.5]
+    assert [len(s.gaps) for s in (a, b)] == [len(s.templates) for s in (a, b)]
+    without = Log(Tracker(timeout=60.0))
+    without.add("a", 1, seconds=0)
+    assert without.tracker.close()[0].gaps == []
