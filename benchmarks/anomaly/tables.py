@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import sqrt
 from statistics import fmean, median, stdev
 
-from benchmarks.anomaly.methods import CONTROL, METHODS, OURS
+from benchmarks.anomaly.methods import CONTROL, CORRECTED, METHODS, OURS
 from benchmarks.anomaly.published import Published, read_published, read_scoreboard
 from benchmarks.anomaly.results import Cell, by_series, scored, sets_in
 from benchmarks.anomaly.scores import PROFILES, TRAINING_QUANTILE
@@ -45,7 +45,8 @@ def tables(results: Results) -> str:
     good = succeeded(results)
     lines = scored(good)
     threshold = f"Thresholds are the {TRAINING_QUANTILE:g} quantile of the training part's scores."
-    sections = [f"{provenance(good)} {threshold}", _overview(lines), _differences(lines)]
+    sections = [f"{provenance(good)} {threshold}", _overview(lines)]
+    sections += [_differences(lines), _corrected(lines)]
     sections += [_tsb_ad(lines), _hits(lines), _scoreboard(good)]
     sections += [_metrics(source.name, lines) for source in sets_in(lines)]
     sections += [_seconds(lines), _left_out(good), failures(results, Cell.of)]
@@ -128,6 +129,23 @@ def _differences(lines: Results) -> str:
         "### VUS-PR beside the best baseline, and beside those that left out a series\n\n"
         f"{grid(header, rows)}"
     )
+
+
+def _corrected(lines: Results) -> str:
+    """Return what the corrector adds, series by series."""
+    rows = []
+    for source in sets_in(lines):
+        found = by_model(select(lines, set=source.name), _ours())
+        for name, with_it in found.items():
+            plain = found.get(name.replace(f", {CORRECTED}", ""))
+            if CORRECTED in name and plain:
+                before, after = (by_series(part, "vus_pr") for part in (plain, with_it))
+                gaps = [after[series] - before[series] for series in after if series in before]
+                rows.append([source.name, name, _with_error(gaps), str(len(gaps))])
+    if not rows:
+        return ""
+    header = ["set", "", "difference ± standard error", "series"]
+    return f"### VUS-PR with the corrector, less that without\n\n{grid(header, rows)}"
 
 
 def _tsb_ad(lines: Results) -> str:

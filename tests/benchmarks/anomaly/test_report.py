@@ -74,6 +74,13 @@ def test_ours_is_compared_series_by_series_with_the_best_baseline(results):
     assert f"| ASD | {OURS} | robust z | -0.500 | 1 |" in text
 
 
+def test_the_corrector_is_compared_series_by_series_with_the_same_without(results):
+    with_it = [line("ASD", s, "tsmamba (offline, corrector)", 0.5) for s in "bc"]
+    text = section(tables([*results, *with_it]), "VUS-PR with the corrector, less that without")
+    assert "| ASD | tsmamba (offline, corrector) | -0.050 ± 0.150 | 2 |" in text
+    assert "with the corrector" not in tables(results)
+
+
 def test_published_detectors_stand_in_one_order_with_ours_on_the_same_files(results):
     text = section(tables(results), "TSB-AD: mean VUS-PR on the same files")
     assert "Of the 93 files from NAB and UCR in the evaluation list, 50 are here" in text
