@@ -24,7 +24,9 @@ STYLES = {
     "tsmamba (delay p/4)": ("#A6761D", ">"),
     "tsmamba (delay p/2)": ("#8C4A00", "h"),
     "tsmamba (delay p)": ("#0072B2", "o"),
+    "tsmamba (delay p, corrector)": ("#66AAD7", "8"),
     "tsmamba (offline)": ("#D55E00", "*"),
+    "tsmamba (offline, corrector)": ("#F0A878", "p"),
 }
 
 _SHOWN = ("NAB", "SMAP/MSL", "TSB-AD", "UCR")

@@ -85,7 +85,7 @@ def test_training_parts_that_never_move_are_scored(case):
     assert np.isfinite(scores_of(name, values, problem.n_train)).all()
 
 
-@pytest.mark.parametrize("name", [n for n, entry in METHODS.items() if entry.random])
+@pytest.mark.parametrize("name", [n for n in (CONTROL, *BASELINES) if METHODS[n].random])
 def test_seeds_matter_where_they_are_said_to_and_repeat(name, make_problem):
     problem = make_problem()
     first, again, other = (
@@ -161,6 +161,7 @@ def test_a_score_stands_in_the_middle_of_its_window():
         ("tsmamba (offline)", {"mode": "offline"}),
         ("tsmamba (delay 0)", {"mode": "streaming", "delay": 0}),
         ("tsmamba (delay p/2)", {"mode": "streaming", "delay": "p/2"}),
+        ("tsmamba (offline, corrector)", {"mode": "offline", "corrector": "mamba"}),
     ],
 )
 def test_ours_gets_its_mode_and_the_values_as_they_are(name, expected, make_problem, monkeypatch):
@@ -181,7 +182,7 @@ def test_ours_gets_its_mode_and_the_values_as_they_are(name, expected, make_prob
     problem = make_problem(channels=2)
     method = METHODS[name].make(5)
     method.fit(problem.train)
-    assert method._detector.settings == expected
+    assert method._detector.settings == {**expected, "random_state": 5}
     assert (method._detector.train == problem.train).all()
     assert (method.score(problem.values) == problem.values.sum(axis=1)).all()
     assert (method.explain(problem.values) == problem.values).all()
