@@ -112,12 +112,6 @@ class Corrector:
         -------
         Corrector or None
             None where there are too few rows, or held-out rows are not foretold better.
-
-        Examples
-        --------
-        >>> wave = np.abs(np.sin(np.arange(3_000) / 9))[:, None]  # kinks, which no line foretells
-        >>> Corrector.of(wave, Autoregression.of(wave, order=4), seed=0).gate > 0.5
-        True
         """
         residuals = ar.residuals(values)
         train_on = len(residuals) - int(_HELD_OUT * len(residuals))

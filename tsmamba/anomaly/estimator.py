@@ -78,7 +78,8 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         Most patches to remember; more are slower and not better.
     corrector : {"mamba", None}, default None
         Whether a small Mamba, trained in the fit, foretells what the autoregression leaves over.
-        It is kept only if it does on held-out rows. See the notes before using it.
+        It is kept only as far as it does on held-out rows, see `correction_`, and needs some 700
+        rows. See the notes before using it.
     random_state : int, optional
         Seed of the corrector.
     time_col : str, default "ds"
@@ -96,6 +97,8 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         Their names, where `X` of the fit was a frame.
     plan_ : Plan
         Period, widths and delay in use, in rows.
+    correction_ : float
+        Part of what the corrector foretells that is used, 0 to 1; 0 where there is none.
 
     See Also
     --------
@@ -430,6 +433,8 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         self._model = model
         self._pace = pace
         self.plan_ = model.causal.plan
+        corrector = model.causal.corrector if isinstance(model, PatchModel) else None
+        self.correction_ = corrector.gate if corrector else 0.0
         self.n_features_in_ = len(model.units.mean)
         if names is None:
             self.__dict__.pop("feature_names_in_", None)

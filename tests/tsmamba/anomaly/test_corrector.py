@@ -162,6 +162,7 @@ def test_a_loaded_detector_has_the_same_scores(detector, kinks, tmp_path):
 
 def test_both_modes_use_it(detector, kinks):
     plain = MambaDetector(delay="p/4").fit(kinks)
+    assert detector.correction_ > plain.correction_ == 0
     assert not np.allclose(plain.anomaly_score(kinks), detector.anomaly_score(kinks))
     results = (each.stream().score_many(kinks[:300]) for each in (detector, plain))
     found, expected = ([one.score for one in each] for each in results)
