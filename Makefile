@@ -73,6 +73,7 @@ bench-logs: $(INSTALLED)
 	$(BIN)/python -m benchmarks.logs.reading
 	$(BIN)/python -m benchmarks.logs.sessions $(ARGS)
 	$(BIN)/python -m benchmarks.logs.faults
+	$(BIN)/python -m benchmarks.logs.swaps
 
 bench-ehr: $(INSTALLED)
 	-$(BIN)/python -m benchmarks.records run $(ARGS)

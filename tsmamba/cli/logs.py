@@ -57,6 +57,7 @@ _WORDS = {
     "counts": "lines in numbers that were not seen",
     "transition": "two lines in an order that was not seen",
     "distance": "far from every session that was seen",
+    "network": "not what the networks expect here",
 }
 
 
@@ -81,7 +82,7 @@ def fit(
         float | None, typer.Option(help="Share of the sessions to leave out, the rarest.")
     ] = None,
     network: Annotated[
-        str | None, typer.Option(help="mamba: networks that read whole sessions as well.")
+        str | None, typer.Option(help="mamba: networks that read the order of lines as well.")
     ] = None,
     format: Annotated[
         str, typer.Option(help="auto, raw, json, logfmt, syslog, cri, docker or otlp.")

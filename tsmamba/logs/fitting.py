@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from tsmamba.errors import GuidanceWarning, ParameterError
 from tsmamba.logs.episodes import Episodes
 from tsmamba.logs.intake import LogSource, batches, last_changes
+from tsmamba.logs.judging import Gaps, Trainer
 from tsmamba.logs.lines import Event, LineModel
 from tsmamba.logs.naming import Templates
 from tsmamba.logs.reader import Reader
 from tsmamba.logs.record import Line, LogRecord
-from tsmamba.logs.sessions import Gaps, SessionModel, Trainer
+from tsmamba.logs.sessions import SessionModel
 from tsmamba.logs.settings import LogSettings
 from tsmamba.logs.templates import TemplateMiner
 from tsmamba.logs.tracker import OpenSession, Tracker
@@ -61,7 +62,9 @@ def fitted_state(
     tried: dict[str, list[int]] = {}
     if settings.session is None:
         model = LineModel(settings.rate)
-        model.fit([_event(settings, templates, *item, aliases) for item in seen])
+        events = [_event(settings, templates, *item, aliases) for item in seen]
+        model.fit(events, _trainer(settings, tried))
+        weights = [] if model.network is None else model.network.committee.weights()
     else:
         sessions = _sessions(settings, tracker, seen, aliases)
         model = _session_model(settings, sessions, tried)
@@ -126,9 +129,9 @@ def _trainer(settings: LogSettings, tried: dict[str, list[int]]) -> Trainer | No
         if len(found.rejected) > len(found.kept):
             warnings.warn(
                 f"network={settings.network!r}: {len(found.rejected)} of "
-                f"{len(found.kept) + len(found.rejected)} trained networks find usual sessions far "
+                f"{len(found.kept) + len(found.rejected)} trained networks find what is usual far "
                 f"stranger than the n-gram does and were left out, {len(found.kept)} are used; "
-                f"give more sessions, or network=None",
+                f"give a longer log, or network=None",
                 GuidanceWarning,
                 stacklevel=2,
             )

@@ -1,20 +1,32 @@
 """Lines: what a single line costs where it stands, and which of its costs alert."""
 
 from collections import deque
+from collections.abc import Sequence
+from math import log
 from operator import truediv
-from typing import Any, NamedTuple
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from tsmamba.logs.judging import Gaps as Waits
+from tsmamba.logs.judging import Trainer, is_as_usual
 from tsmamba.logs.scoring.frequencies import Frequencies
 from tsmamba.logs.scoring.gaps import Gaps, Overdue, Silence
 from tsmamba.logs.scoring.ngram import START, NGram
 from tsmamba.logs.scoring.rates import Rates
 from tsmamba.logs.scoring.threshold import GuardedThresholds
 from tsmamba.logs.scoring.values import ValueTails
+from tsmamba.logs.tracker import UNKNOWN_GAP
 
-__all__ = ["KINDS", "Event", "LineModel", "LineScore"]
+if TYPE_CHECKING:
+    from tsmamba.logs.network import Committee, Follower
+
+__all__ = ["KINDS", "KINDS_WITH_NETWORK", "Event", "LineModel", "LineScore"]
+
+Place: TypeAlias = tuple[str, str]
 
 # Each kind of cost alerts by itself: what is rare in one says nothing about another.
 KINDS = ("sequence", "value", "level", "gap", "rate", "silence")
+KINDS_WITH_NETWORK = (*KINDS, "network")
 
 # What remains of the cost of an order after each line of the stream, and what a line adds at most:
 # two requests that meet make a few strange steps, a program that goes another way makes many.
@@ -22,7 +34,7 @@ _FADE = 31.0 / 32.0
 _MOST_STRANGE = 6.0
 # Lines after which an order is learned: what goes another way is not usual at its second time.
 _LAG = 256
-_RATE = KINDS.index("rate")
+_RATE, _SILENCE = KINDS.index("rate"), KINDS.index("silence")
 _ORDER = 3
 # The last quarter of the training log sets the thresholds.
 _CALIBRATION = 0.25
@@ -36,6 +48,11 @@ _NEW_ERROR = 1.5
 _TOLD = 8
 # A line so far behind the others shows that the clock was ahead, by mistake.
 _DAY = 86_400 * 10**9
+# No threshold of the networks is below so many nats. What they never saw costs them seven or eight,
+# not more: with the logarithm of the rate as the least, as for other kinds, none would alert.
+_LEAST_NETWORK = 5.0
+# Lines of a stream whose costs are held against those of the n-gram at once.
+_STRETCH = 256
 
 
 class Event(NamedTuple):
@@ -59,8 +76,9 @@ class Event(NamedTuple):
 class LineScore(NamedTuple):
     """Score of a line: the dearest of its costs in units of its threshold, 1 alerts.
 
-    `cost` is that dearest one in nats, and `costs` are all of them, in the order of ``KINDS``;
-    `new_error` is the least score of a new kind of line that tells of an error, 0 for others.
+    `cost` is that dearest one in nats, and `costs` are all of them, in the order of ``KINDS``, that
+    of the networks after them if there are any; `new_error` is the least score of a new kind of
+    line that tells of an error, 0 for others.
     """
 
     score: float
@@ -78,7 +96,8 @@ class LineScore(NamedTuple):
     @property
     def parts(self) -> dict[str, float]:
         """Every cost in units of its threshold, the highest is the score."""
-        pairs = zip(KINDS, self.costs, self.thresholds, strict=True)
+        kinds = KINDS_WITH_NETWORK[: len(self.costs)]
+        pairs = zip(kinds, self.costs, self.thresholds, strict=True)
         parts = {kind: cost / limit for kind, cost, limit in pairs if cost > _LEAST * limit}
         return {**parts, "new_error": self.new_error} if self.new_error else parts
 
@@ -88,7 +107,8 @@ class LineModel:
 
     Six kinds of cost have a threshold each: the sequence (how rare are the template and the
     severity, and how unexpected is the template here), a value, the level of a value, the time
-    since the line before, the lines a minute, and a regular line that does not come.
+    since the line before, the lines a minute, and a regular line that does not come. Networks, if
+    there are any, follow each stream and are a seventh kind. They do not learn on.
 
     Parameters
     ----------
@@ -114,24 +134,32 @@ class LineModel:
         self.gaps = Gaps()
         self.rates = Rates()
         self.silence = Silence()
-        self.thresholds = GuardedThresholds(rate / len(KINDS), len(KINDS))
+        self.network: Follower | None = None
+        self._set_thresholds(rate)
         # Of each stream the last templates, the time of the last line, how strange its order is.
         self._streams: dict[tuple[str, str], tuple[tuple[int, ...], int | None, float]] = {}
         self._steps: deque[tuple[tuple[int, ...], int]] = deque()
         self._now = 0
         self._resting = False
 
-    def fit(self, events: list[Event]) -> None:
-        """Learn from lines in the order of time; the last quarter of them sets the thresholds."""
+    def fit(self, events: list[Event], train: Trainer | None = None) -> None:
+        """Learn from lines in the order of time; the last quarter of them sets the thresholds.
+
+        `train` makes networks of what comes before the last quarter.
+        """
         split = len(events) - int(len(events) * _CALIBRATION)
         for event in events[:split]:
             self._costs(event)
+        if train is not None:
+            self._add_network(events[:split], events[split:], train)
         self.thresholds.seed([self._costs(event)[0] for event in events[split:]])
         self.rest()
 
     def rest(self) -> None:
         """End the log: the next line begins another, at whatever time, and nothing is late."""
         self._streams.clear()
+        if self.network is not None:
+            self.network.clear()
         while self._steps:
             self.sequence.step(*self._steps.popleft())
         self._resting = True
@@ -145,7 +173,7 @@ class LineModel:
         relative = [*map(truediv, costs, thresholds)]
         score = max(relative)
         dearest = relative.index(score)
-        reason = KINDS[dearest]
+        reason = KINDS_WITH_NETWORK[dearest]
         if dearest == 0 and unseen:
             reason = "unseen_template"
         elif dearest == 0 and 2.0 * rarity > costs[0]:
@@ -166,12 +194,12 @@ class LineModel:
         if now < self.silence.next_due or now <= self._now:
             return []
         limits = self.thresholds.values
-        limit = limits[-1]
+        limit = limits[_SILENCE]
         told = []
         # After a leap of the clock everything is late: the dearest few say so.
         late_ones = sorted(self.silence.overdue(now, limit), key=lambda late: -late.cost)
         for late in late_ones[:_TOLD]:
-            costs = (*(0.0 for _ in KINDS[1:]), late.cost)
+            costs = tuple(late.cost if i == _SILENCE else 0.0 for i in range(len(limits)))
             self.thresholds.step(costs)
             told.append((late, LineScore(late.cost / limit, late.cost, "silence", costs, limits)))
         return told
@@ -187,6 +215,8 @@ class LineModel:
             self.silence,
         ):
             part.rename(old, new)
+        if self.network is not None:
+            self.network.rename(old, new)
 
         def renamed(before: tuple[int, ...]) -> tuple[int, ...]:
             return tuple(new if template == old else template for template in before)
@@ -198,7 +228,10 @@ class LineModel:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain JSON values."""
+        # Without networks nothing of them is in it.
+        network = {} if self.network is None else {"network": self.network.to_dict()}
         return {
+            **network,
             "max_streams": self.max_streams,
             "templates": self.templates.to_dict(),
             "severities": self.severities.to_dict(),
@@ -215,8 +248,8 @@ class LineModel:
         }
 
     @classmethod
-    def from_dict(cls, state: dict[str, Any]) -> "LineModel":
-        """Build it again from :meth:`to_dict`."""
+    def from_dict(cls, state: dict[str, Any], networks: Sequence[str] = ()) -> "LineModel":
+        """Build it again from :meth:`to_dict` and the weights of its networks."""
         new = cls(rate=1.0, max_streams=state["max_streams"])
         new.templates = Frequencies.from_dict(state["templates"])
         new.severities = Frequencies.from_dict(state["severities"])
@@ -225,12 +258,48 @@ class LineModel:
         new.gaps = Gaps.from_dict(state["gaps"])
         new.rates = Rates.from_dict(state["rates"])
         new.silence = Silence.from_dict(state["silence"])
+        if "network" in state:
+            from tsmamba.logs.network import Follower
+
+            new.network = Follower.from_dict(state["network"], list(networks))
         new.thresholds = GuardedThresholds.from_dict(state["thresholds"])
         for source, stream, before, time, strange in state["streams"]:
             new._streams[source, stream] = (tuple(before), time, strange)
         new._steps.extend((tuple(before), template) for before, template in state["steps"])
         new._now, new._resting = state["now"], state["resting"]
         return new
+
+    def _set_thresholds(self, rate: float) -> None:
+        """Begin thresholds anew: the kinds of cost share the rate."""
+        if self.network is None:
+            self.thresholds = GuardedThresholds(rate / len(KINDS), len(KINDS))
+            return
+        share = rate / len(KINDS_WITH_NETWORK)
+        usual = -log(share)
+        least = (*(usual for _ in KINDS), min(usual, _LEAST_NETWORK))
+        self.thresholds = GuardedThresholds(share, len(least), least)
+
+    def _add_network(self, learned: list[Event], usual: list[Event], train: Trainer) -> None:
+        """Train networks, and take those that find the order of usual lines usual."""
+        streams = _streams(usual)
+
+        def is_of_use(network: "Committee") -> bool:
+            told = [network.costs(*stream)[:-1] for stream in streams]
+            expected = [self.sequence.costs(templates)[:-1] for templates, _ in streams]
+            return not usual or is_as_usual(_stretches(told), _stretches(expected), (fmean, max))
+
+        streams_learned = _streams(learned)
+        committee = train(
+            [templates for templates, _ in streams_learned],
+            [waits for _, waits in streams_learned],
+            is_of_use,
+        )
+        if committee is not None:
+            from tsmamba.logs.network import Follower
+
+            rate = self.thresholds.rate * len(KINDS)
+            self.network = Follower(committee)
+            self._set_thresholds(rate)
 
     def _wake(self, now: int) -> None:
         """Move all times, so that the first line after a rest follows the last one before."""
@@ -244,6 +313,9 @@ class LineModel:
         template, stream, source, time, severity, numbers, _ = event
         place = (source, stream)
         before, last, strange = self._streams.pop(place, ((START,), None, 0.0))
+        told: tuple[float, ...] = ()
+        if self.network is not None:
+            told = (self.network.step(place, template, _wait(last, time)),)
         rarity = self.templates.step(template) + self.severities.step(severity or "")
         order = self.sequence.cost(before, template)
         strange *= _FADE
@@ -269,4 +341,32 @@ class LineModel:
         if len(self._streams) >= self.max_streams:
             del self._streams[next(iter(self._streams))]
         self._streams[place] = ((*before, template)[1 - _ORDER :], time, strange)
-        return (max(rarity + order, strange), tail, level, gap, rate, beat), rarity
+        costs = (max(rarity + order, strange), tail, level, gap, rate, beat, *told)
+        return costs, rarity
+
+
+def _wait(last: int | None, time: int | None) -> float:
+    """Seconds since the last line, as the networks read them."""
+    return UNKNOWN_GAP if time is None or last is None else max(time - last, 0) * 1e-9
+
+
+def _streams(events: list[Event]) -> list[tuple[list[int], Waits]]:
+    """Templates of each stream, and the seconds before each line of it."""
+    streams: dict[Place, tuple[list[int], Waits]] = {}
+    last: dict[Place, int | None] = {}
+    for event in events:
+        place = (event.source, event.stream)
+        templates, waits = streams.setdefault(place, ([], []))
+        templates.append(event.template)
+        waits.append(_wait(last.get(place), event.time))
+        last[place] = event.time
+    return [*streams.values()]
+
+
+def _stretches(streams: list[list[float]]) -> list[list[float]]:
+    """Cut the costs of the lines of each stream as the networks learn them."""
+    return [
+        costs[start : start + _STRETCH]
+        for costs in streams
+        for start in range(0, len(costs), _STRETCH)
+    ]

@@ -30,6 +30,7 @@ _COLOURS = {
     "counts": "#1f9e89",
     "transition": "#1f77b4",
     "distance": "#8c564b",
+    "network": "#7f8c1d",
 }
 _WIDTH, _STRIP_HEIGHT, _REST, _DPI = 10.0, 1.35, 0.7, 150
 # Usual scores are drawn as the highest of each of so many parts of the time.

@@ -50,8 +50,8 @@ class LogResult:
         Share of normal lines or sessions that score as high.
     reason : str
         What the score is owed to: ``unseen_template``, ``rare_template``, ``sequence``, ``value``,
-        ``level``, ``gap``, ``rate``, ``silence``; for a session also ``counts``, ``transition``,
-        ``distance`` and ``network``.
+        ``level``, ``gap``, ``rate``, ``silence``, ``network``; for a session also ``counts``,
+        ``transition`` and ``distance``.
     parts : dict of str to float
         What the score is made of. Of a line, each kind of cost in units of its threshold, the
         highest is the score; of a session, shares that add up to the score.

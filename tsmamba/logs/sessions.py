@@ -1,12 +1,12 @@
 """Sessions: what a whole sequence of templates costs, and how that is learned."""
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median, pstdev
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tsmamba.logs.judging import Gaps, Trainer, is_as_usual
 from tsmamba.logs.scoring.counts import NearestCounts
 from tsmamba.logs.scoring.frequencies import Frequencies, Key
 from tsmamba.logs.scoring.ngram import START, STOP, NGram
@@ -16,14 +16,9 @@ from tsmamba.logs.tracker import UNKNOWN_GAP
 if TYPE_CHECKING:
     from tsmamba.logs.network import Committee
 
-__all__ = ["SessionModel", "SessionScore", "Trainer"]
+__all__ = ["SessionModel", "SessionScore"]
 
-Gaps: TypeAlias = list[float]
 Session: TypeAlias = tuple[list[int], Gaps]
-Trainer: TypeAlias = Callable[
-    [list[list[int]], list[Gaps], Callable[["Committee"], bool]], "Committee | None"
-]
-"""Trains networks on sessions and their gaps; gets what judges one of them."""
 
 # Sessions longer than this, in the median of the training log, are judged by their mean cost.
 _LONG = 100
@@ -33,9 +28,6 @@ _CLIP = 4.0
 # Nats for one unit of the distance to the nearest counts, and how many sessions have to say another
 # number before it counts as much: where few were seen, rare counts of normal ones are missing.
 _DISTANCE, _DOUBT = 8.0, 100
-# A network is of no use if what it says of usual sessions is so many times dearer than what the
-# n-gram says, and so many nats.
-_FAR, _NEAR = 2.0, 0.5
 # Costs of networks that are all alike vary by this share at least, and by this.
 _LEAST_SPREAD = (0.05, 1e-3)
 # Only sessions below this share of the recent costs are learned from.
@@ -250,16 +242,12 @@ class SessionModel:
         return fmean([min(step, _CLIP) for step in steps]) if self.long else max(steps)
 
     def _is_of_use(self, network: "Committee", usual: list[Session]) -> bool:
-        """Whether usual sessions are usual for a network; a training may come to nothing."""
+        """Whether usual sessions are usual for a network."""
         if not usual:
             return True
         told = [network.costs(session, gaps) for session, gaps in usual]
         expected = [self.sequence.costs(session) for session, _ in usual]
-        # A network that is nan is not below anything.
-        return all(
-            fmean(map(summed, told)) <= _FAR * fmean(map(summed, expected)) + _NEAR
-            for summed in (fmean, self._reading)
-        )
+        return is_as_usual(told, expected, (fmean, self._reading))
 
     def _calibrate(self, usual: list[Session]) -> None:
         """Weigh the parts and set the threshold by sessions not learned yet, and learn them."""

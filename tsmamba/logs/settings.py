@@ -120,17 +120,8 @@ class LogSettings:
             value = getattr(self, name)
             if not isinstance(value, int) or (name == "random_state" and value < 0):
                 raise ParameterError(f"{name}={value!r}: give a whole number, 0 or more")
-        self._check_network()
-
-    def _check_network(self) -> None:
-        """Raise ParameterError if there is no such network, or nothing for it to read."""
         if self.network not in (None, "mamba"):
             raise ParameterError(f"network={self.network!r}: give 'mamba' or None")
-        if self.network is not None and self.session is None:
-            raise ParameterError(
-                f"network={self.network!r} reads whole sessions, and there are none: give "
-                f"session, or network=None"
-            )
 
     def _check_patterns(self) -> None:
         """Raise ParameterError if a regular expression is none."""

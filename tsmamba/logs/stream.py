@@ -64,7 +64,7 @@ class LogStream:
         self._networks: list[str] = state["networks"]
         self._model: LineModel | SessionModel
         if self.settings.session is None:
-            self._model = LineModel.from_dict(state["model"])
+            self._model = LineModel.from_dict(state["model"], self._networks)
         else:
             self._model = SessionModel.from_dict(state["model"], self._networks)
         if not learn:

@@ -326,7 +326,7 @@ def test_what_cannot_be_read_is_refused(tsmamba_logs, model: Path, tmp_path: Pat
         (["--session", "("], r"session='(' is no regular expression"),
         (["--session", "block"], "session='block' finds 0 sessions in 4,000 lines"),
         (["--trim", "0.1"], "trim=0.1 leaves out sessions, and there are none"),
-        (["--network", "mamba"], "network='mamba' reads whole sessions, and there are none"),
+        (["--network", "lstm"], "network='lstm': give 'mamba' or None"),
         (["--false-alarm-rate", "0.9"], "false_alarm_rate=0.9: give the share"),
         (["--format", "xml"], "format='xml' is unknown"),
         (["--time-zone", "Mars"], "time_zone='Mars' is no IANA time zone"),

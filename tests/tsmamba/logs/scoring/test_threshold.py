@@ -131,3 +131,12 @@ def test_another_floor_may_be_asked_for():
     threshold.seed(singly([0.5] * 4_000))
     assert threshold.values[0] == 0.5
     assert GuardedThresholds.from_dict(threshold.to_dict()).values == threshold.values
+
+
+def test_each_kind_has_a_least_threshold_of_its_own():
+    thresholds = GuardedThresholds(0.01, 3, least=(7.0, 0.5, 2.0))
+    thresholds.seed([(0.1, 0.1, 3.0)] * 2_000)
+    assert thresholds.values == (7.0, 0.5, 3.0)
+    other = GuardedThresholds.from_dict(json.loads(json.dumps(thresholds.to_dict())))
+    assert other.values == thresholds.values
+    assert other.to_dict() == thresholds.to_dict()
