@@ -159,11 +159,11 @@ class Corrector:
     def restored(cls, arrays: dict[str, np.ndarray]) -> Self:
         """Make it again of its arrays."""
         scale, gate = arrays["scale"], float(arrays["gate"][0])
-        network = _Network(len(scale)).eval()
-        network.load_state_dict(
-            {name: torch.from_numpy(arrays[name]) for name in network.state_dict()}
-        )
-        return cls(network, scale, gate)
+        with torch.device("meta"):  # no first values are drawn that are overwritten at once
+            network = _Network(len(scale))
+        weights = {name: torch.from_numpy(arrays[name]) for name in network.state_dict()}
+        network.load_state_dict(weights, assign=True)
+        return cls(network.eval(), scale, gate)
 
     @cached_property
     def fused(self) -> FusedStack:

@@ -152,7 +152,9 @@ def test_a_stream_goes_on_from_a_file_bit_for_bit(detector, kinks, tmp_path):
 
 def test_a_loaded_detector_has_the_same_scores(detector, kinks, tmp_path):
     detector.save(tmp_path / "detector")
+    before = torch.random.get_rng_state()
     loaded = MambaDetector.load(tmp_path / "detector")
+    assert torch.equal(before, torch.random.get_rng_state())
     new = np.roll(kinks, 300, axis=0)
     np.testing.assert_array_equal(loaded.anomaly_score(new), detector.anomaly_score(new))
     results = (each.stream().score_many(new[:200]) for each in (loaded, detector))
