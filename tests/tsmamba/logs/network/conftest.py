@@ -1,7 +1,13 @@
+import io
+from contextlib import closing
+
 import pytest
 
 from tsmamba import LogDetector
+from tsmamba.logs.checkpoint import Checkpoint
 from tsmamba.logs.network import training
+from tsmamba.logs.service import Scorer
+from tsmamba.logs.sources import FileSource
 
 
 def logged(count, first=0):
@@ -33,3 +39,27 @@ def odd():
     lines = [line.replace("job-810 writes end", "job-810 reads end") for line in logged(40, 800)]
     lines = [line.replace("job-812 loads", "job-812 breaks") for line in lines]
     return [line for line in lines if "job-820 stores" not in line]
+
+
+@pytest.fixture
+def restarted(tmp_path):
+    """Return what scores lines in one go and over a stop, and tells records and state."""
+
+    def run(detector, lines, after):
+        path, state = tmp_path / "log", detector._state
+        path.write_text("".join(f"{line}\n" for line in lines))
+        whole, rest = io.BytesIO(), io.BytesIO()
+        with closing(FileSource(path)) as source:
+            Scorer(source, state, whole).run()
+        with Checkpoint(tmp_path / "checkpoint", model="m") as checkpoint:
+            with closing(FileSource(path)) as source:
+                first = Scorer(source, state, io.BytesIO(), checkpoint=checkpoint)
+                first.stream.feed(source.read(after))
+                first.stop.set()
+                first.run()
+            _, blobs = checkpoint.load()
+            with closing(FileSource(path)) as source:
+                Scorer(source, state, rest, checkpoint=checkpoint).run()
+        return whole.getvalue().splitlines(), rest.getvalue().splitlines(), blobs["stream"]
+
+    return run

@@ -1,8 +1,6 @@
 """Laws of a detector with networks: they hold whatever the networks are."""
 
-import io
 import json
-from contextlib import closing
 
 import pytest
 from polars.testing import assert_frame_equal
@@ -10,10 +8,7 @@ from polars.testing import assert_frame_equal
 from tests.tsmamba.logs.network.conftest import logged
 from tsmamba import LogDetector
 from tsmamba.errors import GuidanceWarning, ParameterError
-from tsmamba.logs.checkpoint import Checkpoint
 from tsmamba.logs.network import training
-from tsmamba.logs.service import Scorer
-from tsmamba.logs.sources import FileSource
 from tsmamba.logs.stream import LogStream
 
 SESSIONS = {"session": r"job-\d+", "session_timeout": 60.0, "multiline": None}
@@ -139,25 +134,10 @@ def test_options_that_make_no_sense_are_refused(options, reason):
         LogDetector(**options).fit(logged(100))
 
 
-def test_a_checkpoint_holds_no_weights_and_a_restart_has_them(detector, odd, tmp_path):
-    path = tmp_path / "log"
-    path.write_text("".join(f"{line}\n" for line in odd))
-    state = detector._state
-    whole, rest = io.BytesIO(), io.BytesIO()
-    with closing(FileSource(path)) as source:
-        Scorer(source, state, whole).run()
-    with Checkpoint(tmp_path / "checkpoint", model="m") as checkpoint:
-        with closing(FileSource(path)) as source:
-            first = Scorer(source, state, io.BytesIO(), checkpoint=checkpoint)
-            first.stream.feed(source.read(70))
-            first.stop.set()
-            first.run()
-        _, blobs = checkpoint.load()
-        with closing(FileSource(path)) as source:
-            Scorer(source, state, rest, checkpoint=checkpoint).run()
-    assert state["networks"][0].encode() not in blobs["stream"]
-    assert len(blobs["stream"]) < 0.2 * len(json.dumps(state))
-    records = rest.getvalue().splitlines()
-    assert 0 < len(records) < len(whole.getvalue().splitlines())
-    assert records == whole.getvalue().splitlines()[-len(records) :]
-    assert any(b'"network"' in record for record in records)
+def test_a_checkpoint_holds_no_weights_and_a_restart_has_them(detector, odd, restarted):
+    whole, rest, kept = restarted(detector, odd, after=70)
+    assert detector._state["networks"][0].encode() not in kept
+    assert len(kept) < 0.2 * len(json.dumps(detector._state))
+    assert 0 < len(rest) < len(whole)
+    assert rest == whole[-len(rest) :]
+    assert any(b'"network"' in record for record in rest)

@@ -1,19 +1,14 @@
 """Laws of a detector of lines with networks: they hold whatever the networks are."""
 
-import io
 import json
 import random
-from contextlib import closing
 
 import pytest
 from polars.testing import assert_frame_equal
 
 from tsmamba import LogDetector
 from tsmamba.errors import GuidanceWarning
-from tsmamba.logs.checkpoint import Checkpoint
 from tsmamba.logs.network import training
-from tsmamba.logs.service import Scorer
-from tsmamba.logs.sources import FileSource
 from tsmamba.logs.stream import LogStream
 
 LINES = {"stream_by": ("service",), "multiline": None, "false_alarm_rate": 1e-3}
@@ -89,30 +84,16 @@ def test_a_saved_detector_scores_the_same(detector, odd, tmp_path):
     assert loaded.get_params() == detector.get_params()
 
 
-def test_a_checkpoint_holds_states_and_no_weights(detector, odd, tmp_path):
-    path = tmp_path / "log"
-    path.write_text("".join(f"{line}\n" for line in odd))
-    state = detector._state
-    whole, rest = io.BytesIO(), io.BytesIO()
-    with closing(FileSource(path)) as source:
-        Scorer(source, state, whole).run()
-    with Checkpoint(tmp_path / "checkpoint", model="m") as checkpoint:
-        with closing(FileSource(path)) as source:
-            first = Scorer(source, state, io.BytesIO(), checkpoint=checkpoint)
-            first.stream.feed(source.read(100))
-            first.stop.set()
-            first.run()
-        _, blobs = checkpoint.load()
-        with closing(FileSource(path)) as source:
-            Scorer(source, state, rest, checkpoint=checkpoint).run()
-    kept = json.loads(blobs["stream"])
-    assert "networks" not in kept
-    assert state["networks"][0].encode() not in blobs["stream"]
-    streams = kept["model"]["network"]["streams"]
-    assert [(source, name) for source, name, *_ in streams] == [(str(path), "a"), (str(path), "b")]
-    records = rest.getvalue().splitlines()
-    assert 0 < len(records) < len(odd)
-    assert records == whole.getvalue().splitlines()[-len(records) :]
+def test_a_checkpoint_holds_states_and_no_weights(detector, odd, restarted, tmp_path):
+    whole, rest, kept = restarted(detector, odd, after=100)
+    state = json.loads(kept)
+    assert "networks" not in state
+    assert detector._state["networks"][0].encode() not in kept
+    path = str(tmp_path / "log")
+    streams = state["model"]["network"]["streams"]
+    assert [(source, name) for source, name, *_ in streams] == [(path, "a"), (path, "b")]
+    assert 0 < len(rest) < len(odd)
+    assert rest == whole[-len(rest) :]
 
 
 def test_kinds_of_lines_that_come_later_are_not_told_again_and_again(detector):
