@@ -55,7 +55,7 @@ def forecast_values(
     columns : dict of str to ndarray of shape (n, H)
         Point forecast and bands by name of column.
     """
-    source = Source.of(panel, season, model.cycles, covariates, model.effects)
+    source = Source.of(panel, season, model.cycles, covariates, model.effects, model.profile)
     windows = pick(source.store)
     forecast = model.forecast(source, windows, base_only=base_only)
     series = windows.series.numpy()

@@ -136,7 +136,7 @@ def blocks_of(store: WindowStore, windows: Windows, horizon: int) -> Tensor:
     return torch.where(begin == end, begin, -1)
 
 
-class _NormalEquations:
+class NormalEquations:
     """Weighted sums over windows from which any ridge, and its error, follows."""
 
     def __init__(self, n_features: int, horizon: int) -> None:
@@ -146,14 +146,16 @@ class _NormalEquations:
         self.count = 0  # windows of some weight
 
     def add(self, inputs: Tensor, targets: Tensor, weight: Tensor) -> None:
+        """Count some windows, each by its weight."""
         weighted = inputs * weight
         self.gram += (weighted.T @ inputs).double()
         self.cross += (weighted.T @ targets).double()
         self.power += (targets * targets * weight).sum(0).double()
         self.count += int((weight > 0).sum())
 
-    def plus(self, other: "_NormalEquations", sign: int = 1) -> "_NormalEquations":
-        total = _NormalEquations(*self.cross.shape)
+    def plus(self, other: "NormalEquations", sign: int = 1) -> "NormalEquations":
+        """Return the sums over the windows of both, or with -1 over those of one alone."""
+        total = NormalEquations(*self.cross.shape)
         total.gram = self.gram + sign * other.gram
         total.cross = self.cross + sign * other.cross
         total.power = self.power + sign * other.power
@@ -216,7 +218,7 @@ def fit_base(
     BaseFit
         Weights in units of a window's level.
     """
-    parts = [_NormalEquations(context.n_features, horizon) for _ in range(N_BLOCKS + 1)]
+    parts = [NormalEquations(context.n_features, horizon) for _ in range(N_BLOCKS + 1)]
     for batch in windows.batches(_BATCH):
         inputs, level = features(store, batch, context)
         values, _ = store.future(batch, horizon)
@@ -258,9 +260,9 @@ def _simple_maps(context: Context, horizon: int, season: int) -> list[Tensor]:
 
 
 def _choose(
-    blocks: list[_NormalEquations],
-    inner: _NormalEquations,
-    total: _NormalEquations,
+    blocks: list[NormalEquations],
+    inner: NormalEquations,
+    total: NormalEquations,
     choice: _Choice,
 ) -> BaseFit:
     """Choose penalty and map of each step by the error on left-out blocks."""
@@ -296,7 +298,7 @@ def _choose(
 
 
 def _solved(
-    sums: _NormalEquations,
+    sums: NormalEquations,
     penalties: tuple[float, ...],
     drawn_to: list[Tensor],
     row: Tensor,

@@ -104,7 +104,7 @@ class ContinuedFits(RollingOrigins):
             model = model.renumbered(panel.numbers)
         panel = replace(self._inputs().weighted(df, panel), numbers=np.arange(len(panel)))
         begin = _first_given(df, panel)
-        source = Source.of(panel, season, model.cycles, covariates, model.effects)
+        source = Source.of(panel, season, model.cycles, covariates, model.effects, model.profile)
         source = replace(source, store=source.store.starting(begin))
         patch = (self.network or Network()).patch_length or preset.patch_length
         steps = panel.lengths - np.maximum(begin, model.context.recent)

@@ -20,6 +20,7 @@ from tsmamba.forecast.local import LEAST_WINDOWS, Local
 from tsmamba.forecast.mixing import MixingFit, fit_mixing
 from tsmamba.forecast.model import ForecastModel
 from tsmamba.forecast.network import Corrector, CorrectorConfig
+from tsmamba.forecast.profile import fit_profile
 from tsmamba.forecast.source import Source
 from tsmamba.forecast.tuning import Progress, Tuning
 from tsmamba.training import History, Training
@@ -177,37 +178,55 @@ class Fitting:
             local,
             spread,
             mixing,
+            source.profile,
         )
         return model, report
 
     def _fit_base(self, windows: Windows) -> tuple[Source, LinearBase, dict[str, str]]:
-        """Fit the base, on series without the effects of covariates if that helps it.
+        """Fit the base, on series without effects of covariates and profile if these help it.
 
         Those that a present model takes off are taken off already, and stay.
         """
-        plan, plain, present = self.plan, self.source, self.present
+        source, present = self.source, self.present
+        if present is not None:
+            base = self._base_of(source, windows)
+            if present.local is not None:
+                base = self._with_own_maps(base, present.local.repeated(), windows)
+            return source, base, {}
+        source, with_effects, said = self._with_effects(windows)
+        rest = source.panel if source.effect is None else source.effect.removed(source.panel)
+        plan = self.plan
+        profile, told = fit_profile(
+            rest, windows, plan.context, plan.horizon, plan.season, self.val_size
+        )
+        said["profile"] = told
+        if profile is None:
+            return source, with_effects or self._base_of(source, windows), said
+        source = source.without(source.effects, profile)
+        return source, self._base_of(source, windows), said
 
-        def fit(source: Source) -> LinearBase:
-            return fit_linear_base(
-                source.store,
-                windows,
-                plan.context,
-                plan.horizon,
-                plan.season,
-                None if present is None else present.weights,
-                plan.stride,
-            )
+    def _base_of(self, source: Source, windows: Windows) -> LinearBase:
+        plan, present = self.plan, self.present
+        return fit_linear_base(
+            source.store,
+            windows,
+            plan.context,
+            plan.horizon,
+            plan.season,
+            None if present is None else present.weights,
+            plan.stride,
+        )
 
-        base = fit(plain)
-        if present is not None and present.local is not None:
-            base = self._with_own_maps(base, present.local.repeated(), windows)
-        if present is not None or plain.covariates is None or not plain.covariates.n_future:
-            return plain, base, {}
+    def _with_effects(self, windows: Windows) -> tuple[Source, LinearBase | None, dict[str, str]]:
+        """Take effects of covariates off if that helps the base; return it where it was fitted."""
+        plan, plain = self.plan, self.source
+        if plain.covariates is None or not plain.covariates.n_future:
+            return plain, None, {}
         effects = fit_effects(plain.panel, plain.covariates, plan.season)
         if effects is None:
-            return plain, base, {"effects": "not used: they explain nothing on blocks left out"}
-        reduced = plain.without(effects)
-        other = fit(reduced)
+            return plain, None, {"effects": "not used: they explain nothing on blocks left out"}
+        base, reduced = self._base_of(plain, windows), plain.without(effects)
+        other = self._base_of(reduced, windows)
         judged = windows.thinned(_MOST_JUDGED)
         error = _base_error(plain, plan, base, judged)
         with_effects = _base_error(reduced, plan, other, judged)

@@ -302,19 +302,19 @@ def _mixed(local: Local, errors: Tensor, horizon: int) -> Local | None:
     honest = shares[1:].transpose(0, 1)  # (S, blocks, parts, K)
     mixed = (honest[..., None, :] @ errors @ honest[..., None])[..., 0, 0]  # (S, blocks, parts)
     shared = errors[..., _SHARED, _SHARED]
-    gains = _gains(mixed, shared)
-    if not gains.any():
+    helps = gains(mixed, shared)
+    if not helps.any():
         return None
     alone = torch.zeros_like(shares)
     alone[..., _SHARED] = 1.0
-    shares = torch.where(gains[:, None], shares, alone)
+    shares = torch.where(helps[:, None], shares, alone)
     lengths = torch.tensor([len(x) for x in torch.arange(horizon).tensor_split(_PARTS)])
     return replace(
         local, shares=shares.repeat_interleave(lengths, dim=2).transpose(2, 3).float().contiguous()
     )
 
 
-def _gains(mixed: Tensor, shared: Tensor) -> Tensor:
+def gains(mixed: Tensor, shared: Tensor) -> Tensor:
     """Return for which parts of the horizon the mixture is worth it, (parts,).
 
     Errors have shape (S, blocks, parts). Every series counts the same, or a few with large errors
@@ -324,8 +324,8 @@ def _gains(mixed: Tensor, shared: Tensor) -> Tensor:
     with_it, without = (mixed / unit).sum(0), (shared / unit).sum(0)
     present = without.sum(1) > 0
     better = (with_it < without)[present].float().mean(0) >= _LEAST_BLOCKS_BETTER
-    gains: Tensor = better & (with_it.sum(0) < (1 - _LEAST_GAIN) * without.sum(0))
-    return gains
+    worth: Tensor = better & (with_it.sum(0) < (1 - _LEAST_GAIN) * without.sum(0))
+    return worth
 
 
 def _mixture(products: Tensor) -> Tensor:

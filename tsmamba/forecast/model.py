@@ -16,11 +16,12 @@ from tsmamba.forecast.linear import LinearMap
 from tsmamba.forecast.local import Local
 from tsmamba.forecast.mixing import Mixing
 from tsmamba.forecast.network import Corrector, CorrectorConfig
+from tsmamba.forecast.profile import Profile
 from tsmamba.forecast.source import Source
 
 _BATCH = 256
 _CORRECTOR, _EFFECTS, _LOCAL, _MIXING = "corrector.", "effects.", "local.", "mixing."
-_RESIDUALS, _SPREAD = "residuals.", "spread."
+_RESIDUALS, _SPREAD, _PROFILE = "residuals.", "spread.", "profile"
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class ForecastModel:
         What intervals are made of in units of the corrector's spread, where that proved its gain.
     mixing : Mixing, optional
         What the columns of a wide frame tell about each other, where that proved its gain.
+    profile : Profile, optional
+        What the clock and the calendar explain by themselves, where that proved its gain.
     """
 
     context: Context
@@ -74,6 +77,7 @@ class ForecastModel:
     local: Local | None = None
     spread_residuals: Residuals | None = None
     mixing: Mixing | None = None
+    profile: Profile | None = None
 
     @property
     def horizon(self) -> int:
@@ -87,7 +91,7 @@ class ForecastModel:
         Parameters
         ----------
         source : Source
-            The series, with the calendar and the effects of this model.
+            The series, with the calendar, effects and profile of this model.
         windows : Windows
             Where.
         base_only : bool, default False
@@ -101,7 +105,7 @@ class ForecastModel:
         points, scales, spreads = [], [], []
         for part in windows.batches(_BATCH):
             point, level, spread = self.normalised(source, part, base_only=base_only)
-            points.append(level.restore(point) + source.effects_ahead(part, self.horizon))
+            points.append(level.restore(point) + source.taken_off_ahead(part, self.horizon))
             scales.append(level.scale)
             if spread is not None:
                 spreads.append(spread)
@@ -115,7 +119,7 @@ class ForecastModel:
     def normalised(
         self, source: Source, windows: Windows, *, base_only: bool = False
     ) -> Normalised:
-        """Forecast windows as `forecast` does, in units of their levels and without effects."""
+        """Forecast windows in units of their levels, without effects and profile."""
         store = source.store
         base_of = LinearMap(self.weights, self.local, self.mixing).forecaster(store, windows)
         if base_only or self.corrector is None:
@@ -127,12 +131,13 @@ class ForecastModel:
     def renumbered(self, numbers: np.ndarray) -> "ForecastModel":
         """Return the same for series in another order, -1 for new ones."""
         order = torch.from_numpy(numbers)
-        local, by_spread = self.local, self.spread_residuals
+        local, by_spread, profile = self.local, self.spread_residuals, self.profile
         return replace(
             self,
             local=None if local is None else local.renumbered(order),
             residuals=self.residuals.renumbered(order),
             spread_residuals=None if by_spread is None else by_spread.renumbered(order),
+            profile=None if profile is None else profile.renumbered(order),
         )
 
     def with_history(self, history: int) -> "ForecastModel":
@@ -182,6 +187,8 @@ class ForecastModel:
             tensors |= {_MIXING + name: x for name, x in self.mixing.tensors().items()}
         if self.local is not None:
             tensors |= {_LOCAL + name: x for name, x in vars(self.local).items()}
+        if self.profile is not None:
+            tensors[_PROFILE] = self.profile.tables
         return settings, tensors
 
     @classmethod
@@ -210,6 +217,7 @@ class ForecastModel:
             local=Local(**local) if local else None,
             spread_residuals=by_spread,
             mixing=mixing,
+            profile=Profile(tensors[_PROFILE]) if _PROFILE in tensors else None,
         )
 
 

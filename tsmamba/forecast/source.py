@@ -10,6 +10,7 @@ from tsmamba.data.covariates import Covariates
 from tsmamba.data.panel import Panel
 from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.forecast.effects import Effect, Effects
+from tsmamba.forecast.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Source:
     panel : Panel
         The series as they are.
     store : WindowStore
-        Their values without ``effects``, gaps filled.
+        Their values without ``effects`` and ``profile``, gaps filled.
     clock : Clock
         Their calendar.
     season : int
@@ -32,6 +33,8 @@ class Source:
         What covariates that are known ahead explain by themselves.
     effect : Effect, optional
         The same, step by step.
+    profile : Profile, optional
+        What the clock and the calendar explain of the rest.
     """
 
     panel: Panel
@@ -41,6 +44,7 @@ class Source:
     covariates: Covariates | None = None
     effects: Effects | None = None
     effect: Effect | None = None
+    profile: Profile | None = None
 
     @classmethod
     def of(
@@ -50,6 +54,7 @@ class Source:
         cycles: tuple[tuple[float, int], ...] | None = None,
         covariates: Covariates | None = None,
         effects: Effects | None = None,
+        profile: Profile | None = None,
     ) -> "Source":
         """Prepare a panel.
 
@@ -59,7 +64,7 @@ class Source:
             The series, and their season in steps.
         cycles : tuple of (float, int), optional
             Calendar cycles; chosen from the panel by default.
-        covariates, effects
+        covariates, effects, profile
             As in the class; without covariates there are no effects to take off.
 
         Returns
@@ -71,12 +76,15 @@ class Source:
         if effects is not None and covariates is not None:
             effect = effects.of(panel, covariates)
             values = effect.removed(panel)
+        if profile is not None:
+            values = profile.removed(values)
         store, clock = WindowStore(values, season), Clock.of(panel, cycles)
-        return cls(panel, store, clock, season, covariates, effects, effect)
+        return cls(panel, store, clock, season, covariates, effects, effect, profile)
 
-    def without(self, effects: Effects | None) -> "Source":
-        """Return the same series with other effects taken off."""
-        return self.of(self.panel, self.season, self.clock.cycles, self.covariates, effects)
+    def without(self, effects: Effects | None, profile: Profile | None = None) -> "Source":
+        """Return the same series with other effects and another profile taken off."""
+        cycles, covariates = self.clock.cycles, self.covariates
+        return self.of(self.panel, self.season, cycles, covariates, effects, profile)
 
     @property
     def n_context(self) -> int:
@@ -134,8 +142,13 @@ class Source:
         ends = torch.arange(-history, ahead + 1) * patch - 1
         return (self.store.times(windows, ends).diff(dim=1) / patch).float()
 
-    def effects_ahead(self, windows: Windows, horizon: int) -> Tensor | float:
-        """Return what the effects add to a forecast, shape (n, H), or zero if there are none."""
-        if self.effect is None:
-            return 0.0
-        return self.effect.ahead(self.store.elapsed(windows), windows.series, horizon)
+    def taken_off_ahead(self, windows: Windows, horizon: int) -> Tensor | float:
+        """Return what effects and profile add to a forecast, (n, H), or zero without them."""
+        ahead: Tensor | float = 0.0
+        elapsed = self.store.elapsed(windows)
+        if self.effect is not None:
+            ahead = self.effect.ahead(elapsed, windows.series, horizon)
+        if self.profile is not None:
+            steps = elapsed[:, None] + torch.arange(horizon)
+            ahead = ahead + self.profile.at(self.panel, windows.series, steps)
+        return ahead

@@ -70,9 +70,9 @@ def test_effects_are_taken_off_and_given_back(frame):
     effects = fit_effects(source.panel, source.covariates, 24)
     reduced = source.without(effects)
     assert source.effect is None
-    assert source.effects_ahead(Windows(torch.tensor([ORIGIN]), torch.tensor([0])), 12) == 0.0
+    assert source.taken_off_ahead(Windows(torch.tensor([ORIGIN]), torch.tensor([0])), 12) == 0.0
     windows = source.store.windows(100, 12).thinned(20)
-    restored = reduced.store.future(windows, 12)[0] + reduced.effects_ahead(windows, 12)
+    restored = reduced.store.future(windows, 12)[0] + reduced.taken_off_ahead(windows, 12)
     torch.testing.assert_close(restored, source.store.future(windows, 12)[0])
     assert reduced.store.values.var() < 0.8 * source.store.values.var()
     again = reduced.without(None)
@@ -104,7 +104,7 @@ def test_the_effect_of_a_step_is_that_of_steps_up_to_it(frame):
         for rows in (ahead, changed)
     )
     windows = one.store.last()
-    moved = (one.effects_ahead(windows, 24) - two.effects_ahead(windows, 24)).abs().numpy()
+    moved = (one.taken_off_ahead(windows, 24) - two.taken_off_ahead(windows, 24)).abs().numpy()
     assert (moved[:, :9] == 0).all()
     assert (moved[:, 9] > 0.1).all()
     np.testing.assert_array_equal(one.store.values, two.store.values)
