@@ -101,7 +101,8 @@ class ContinuedFits(RollingOrigins):
         panel, covariates = self._known(joined)
         model = fitted.model
         if not np.array_equal(panel.numbers, np.arange(len(fitted.scaling.ids))):
-            model = model.renumbered(panel.numbers)
+            profile = model.profile and model.profile.completed(panel)
+            model = replace(model.renumbered(panel.numbers), profile=profile)
         panel = replace(self._inputs().weighted(df, panel), numbers=np.arange(len(panel)))
         begin = _first_given(df, panel)
         source = Source.of(panel, season, model.cycles, covariates, model.effects, model.profile)

@@ -166,21 +166,32 @@ class Fitting:
             source, base, corrector, gate, fitted_on, judged
         )
         report |= said | _cost(started)
-        weights, local, mixing = base.whole()
-        model = ForecastModel(
-            plan.context,
-            weights,
-            plain,
-            corrector,
-            gate,
-            source.clock.cycles,
-            source.effects,
-            local,
-            spread,
-            mixing,
-            source.profile,
+        return self._model(source, base, plain, spread, corrector, gate), report
+
+    def _model(
+        self,
+        source: Source,
+        base: LinearBase,
+        residuals: Residuals,
+        spread: Residuals | None,
+        corrector: Corrector | None,
+        gate: Tensor,
+    ) -> ForecastModel:
+        whole = base.whole()
+        return ForecastModel(
+            context=self.plan.context,
+            weights=whole.weights,
+            residuals=residuals,
+            corrector=corrector,
+            gate=gate,
+            cycles=source.clock.cycles,
+            effects=source.effects,
+            local=whole.local,
+            spread_residuals=spread,
+            mixing=whole.mixing,
+            profile=source.profile,
+            plain=whole.plain,
         )
-        return model, report
 
     def _fit_base(self, windows: Windows) -> tuple[Source, LinearBase, dict[str, str]]:
         """Fit the base, on series without effects of covariates and profile if these help it.
@@ -192,7 +203,7 @@ class Fitting:
             base = self._base_of(source, windows)
             if present.local is not None:
                 base = self._with_own_maps(base, present.local.repeated(), windows)
-            return source, base, {}
+            return source, base._replace(plain=present.plain), {}
         source, with_effects, said = self._with_effects(windows)
         rest = source.panel if source.effect is None else source.effect.removed(source.panel)
         plan = self.plan
@@ -200,10 +211,11 @@ class Fitting:
             rest, windows, plan.context, plan.horizon, plan.season, self.val_size
         )
         said["profile"] = told
+        base = with_effects or self._base_of(source, windows)
         if profile is None:
-            return source, with_effects or self._base_of(source, windows), said
+            return source, base, said
         source = source.without(source.effects, profile)
-        return source, self._base_of(source, windows), said
+        return source, self._base_of(source, windows)._replace(plain=base.shared.weights), said
 
     def _base_of(self, source: Source, windows: Windows) -> LinearBase:
         plan, present = self.plan, self.present

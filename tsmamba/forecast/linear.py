@@ -25,11 +25,14 @@ class LinearMap(NamedTuple):
         What it has for each series.
     mixing : Mixing, optional
         What the columns of a wide frame tell about each other.
+    plain : Tensor of shape (F, H), optional
+        The map for series that were not fitted, where the others have a profile that is taken off.
     """
 
     weights: Tensor
     local: Local | None = None
     mixing: Mixing | None = None
+    plain: Tensor | None = None
 
     def forecaster(self, store: WindowStore, windows: Windows) -> Callable[[Tensor], Tensor]:
         """Return what forecasts windows from their inputs."""
@@ -37,6 +40,8 @@ class LinearMap(NamedTuple):
 
         def forecast(inputs: Tensor) -> Tensor:
             out = inputs @ self.weights
+            if self.plain is not None and bool((numbers < 0).any()):
+                out = torch.where(numbers[:, None] < 0, inputs @ self.plain, out)
             if self.local is not None:
                 out = self.local(inputs, out, numbers)
             return out if self.mixing is None else self.mixing.mixed(out, store, windows)
@@ -55,11 +60,14 @@ class LinearBase(NamedTuple):
         Own maps and mixtures, where those gained on blocks left out.
     mixing : MixingFit, optional
         What the columns of a wide frame tell about each other, where that gained, too.
+    plain : Tensor of shape (F, H), optional
+        As in `LinearMap`.
     """
 
     shared: BaseFit
     local: Local | None = None
     mixing: MixingFit | None = None
+    plain: Tensor | None = None
 
     @property
     def horizon(self) -> int:
@@ -73,6 +81,7 @@ class LinearBase(NamedTuple):
             self.shared.weights,
             None if local is None else local.whole(),
             None if mixing is None else mixing.mixing,
+            self.plain,
         )
 
     def out_of_fold(self, store: WindowStore, windows: Windows) -> Callable[[Tensor], Tensor]:

@@ -21,7 +21,7 @@ from tsmamba.forecast.source import Source
 
 _BATCH = 256
 _CORRECTOR, _EFFECTS, _LOCAL, _MIXING = "corrector.", "effects.", "local.", "mixing."
-_RESIDUALS, _SPREAD, _PROFILE = "residuals.", "spread.", "profile"
+_RESIDUALS, _SPREAD, _PROFILE, _PLAIN = "residuals.", "spread.", "profile", "plain"
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ class ForecastModel:
         What the columns of a wide frame tell about each other, where that proved its gain.
     profile : Profile, optional
         What the clock and the calendar explain by themselves, where that proved its gain.
+    plain : Tensor of shape (F, H), optional
+        With a profile, the map of the base for series that have none.
     """
 
     context: Context
@@ -78,6 +80,7 @@ class ForecastModel:
     spread_residuals: Residuals | None = None
     mixing: Mixing | None = None
     profile: Profile | None = None
+    plain: Tensor | None = None
 
     @property
     def horizon(self) -> int:
@@ -121,7 +124,8 @@ class ForecastModel:
     ) -> Normalised:
         """Forecast windows in units of their levels, without effects and profile."""
         store = source.store
-        base_of = LinearMap(self.weights, self.local, self.mixing).forecaster(store, windows)
+        base = LinearMap(self.weights, self.local, self.mixing, self.plain)
+        base_of = base.forecaster(store, windows)
         if base_only or self.corrector is None:
             inputs, level = features(store, windows, self.context)
             return Normalised(base_of(inputs), level)
@@ -189,6 +193,8 @@ class ForecastModel:
             tensors |= {_LOCAL + name: x for name, x in vars(self.local).items()}
         if self.profile is not None:
             tensors[_PROFILE] = self.profile.tables
+        if self.plain is not None:
+            tensors[_PLAIN] = self.plain
         return settings, tensors
 
     @classmethod
@@ -218,6 +224,7 @@ class ForecastModel:
             spread_residuals=by_spread,
             mixing=mixing,
             profile=Profile(tensors[_PROFILE]) if _PROFILE in tensors else None,
+            plain=tensors.get(_PLAIN),
         )
 
 

@@ -12,6 +12,7 @@ often do, none is better, and none is used.
 Axis letters: S series, P phases, Q = 1 + 2 K terms of the year, a one and K harmonics.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import pi
 from typing import NamedTuple
@@ -26,6 +27,7 @@ from tsmamba.forecast.base import (
     N_BLOCKS,
     SCALE_POWER,
     Context,
+    Level,
     NormalEquations,
     blocks_of,
     features,
@@ -44,7 +46,7 @@ _NONE = 1e12  # leaves the year out
 _MOST_CELLS = 4_000_000  # of normal equations, S P Q Q, in each block of time
 _JUDGED, _JUDGED_STEPS = 5_000, 96  # windows, and steps of their horizon
 _JUDGE_PENALTY = 0.03  # of the base beside which profiles are judged
-_ROWS = 65_536
+_ROWS, _BATCH = 65_536, 1_024
 
 
 @dataclass(frozen=True)
@@ -53,18 +55,12 @@ class Profile:
 
     Parameters
     ----------
-    tables : Tensor of shape (S + 1, P, Q)
+    tables : Tensor of shape (S, P, Q)
         What each phase adds to a series, in units of the standardised series: on average, and by
-        sine and cosine of each harmonic of the year. The last table, the mean of the others, is
-        that of series that were not fitted.
+        sine and cosine of each harmonic of the year.
     """
 
     tables: Tensor
-
-    @classmethod
-    def of(cls, tables: Tensor) -> "Profile":
-        """Return the profile of tables for fitted series, (S, P, Q)."""
-        return cls(torch.cat([tables, tables.mean(0, keepdim=True)]))
 
     def at(self, panel: Panel, series: Tensor, steps: Tensor) -> Tensor:
         """Return the profile at some steps.
@@ -72,7 +68,7 @@ class Profile:
         Parameters
         ----------
         panel : Panel
-            The series.
+            The series; those that were not fitted have none.
         series : int Tensor of shape (n,)
             Number of the series in it.
         steps : int Tensor of shape (n, T)
@@ -82,22 +78,42 @@ class Profile:
         -------
         Tensor of shape (n, T), float32
         """
-        numbers = torch.from_numpy(panel.numbers)[series]  # -1, the last one, where it is new
+        numbers = torch.from_numpy(panel.numbers)[series][:, None]
         count = torch.from_numpy(_first_counts(panel))[series][:, None] + steps
         terms = _terms(count, self.tables.shape[2], _steps_a_year(panel))
-        rows = self.tables[numbers[:, None], count % self.tables.shape[1]]
-        return (rows * terms).sum(-1)
+        rows = self.tables[numbers.clamp(min=0), count % self.tables.shape[1]]
+        return torch.where(numbers >= 0, (rows * terms).sum(-1), 0.0)
 
     def removed(self, panel: Panel) -> Panel:
         """Return the series without the profile; missing values stay missing."""
-        series, steps = _rows_of(panel)
-        pairs = zip(series.split(_ROWS), steps.split(_ROWS), strict=True)
-        parts = [self.at(panel, some, at[:, None])[:, 0] for some, at in pairs]
-        return replace(panel, values=panel.values - torch.cat(parts).numpy())
+        rest = panel.values.copy()
+        for rows in torch.arange(len(rest)).split(_ROWS):
+            series, steps = _rows_of(panel, rows)
+            rest[rows] -= self.at(panel, series, steps[:, None])[:, 0].numpy()
+        return replace(panel, values=rest)
 
     def renumbered(self, numbers: Tensor) -> "Profile":
-        """Return the same for series in another order, -1 for new ones."""
-        return Profile(torch.cat([self.tables[numbers], self.tables[-1:]]))
+        """Return the same for series in another order, -1 for new ones, which have none."""
+        return Profile(torch.where((numbers < 0)[:, None, None], 0.0, self.tables[numbers]))
+
+    def completed(self, panel: Panel) -> "Profile":
+        """Return the profile of a panel in which some series are new, fitted to these as well.
+
+        Parameters
+        ----------
+        panel : Panel
+            Series with the numbers of the fit, -1 for new ones.
+
+        Returns
+        -------
+        Profile
+            In the order of the panel.
+        """
+        known = self.renumbered(torch.from_numpy(panel.numbers))
+        period, terms = self.tables.shape[1:]
+        every = _Sums(panel, 0).whole(_Shape(period, terms // 2))
+        new = torch.from_numpy(panel.numbers < 0)[:, None, None]
+        return Profile(torch.where(new, every.tables, known.tables))
 
 
 def fit_profile(
@@ -138,13 +154,13 @@ def fit_profile(
     >>> from tsmamba.data.panel import read_panel
     >>> weekdays = np.tile(np.repeat([0.0, 3.0], [120, 48]), 12)
     >>> noise = np.random.default_rng(0).normal(size=2016)
-    >>> hours = pl.datetime_range(pl.date(2024, 1, 1), pl.date(2024, 3, 24), "1h", eager=True)
+    >>> hours = pl.datetime_range(pl.date(2024, 1, 1), pl.date(2024, 4, 1), "1h", eager=True)
     >>> panel = read_panel(pl.DataFrame({"ds": hours.head(2016), "y": weekdays + noise}))
     >>> context = Context(length=48, recent=48, level=48)
     >>> windows = WindowStore(panel).windows(48, horizon=24)
     >>> profile, said = fit_profile(panel, windows, context, 24, season=24)
     >>> profile.tables.shape
-    torch.Size([2, 168, 1])
+    torch.Size([1, 168, 1])
     """
     if panel.freq.uneven:
         return None, "not used: uneven time has no phases"
@@ -152,7 +168,7 @@ def fit_profile(
     judge = _Judge.of(panel, windows, context, horizon, season)
     if len(judge.block.unique()) < 2 or not (shapes or _shapes_of_year(panel, 1)):
         return None, "not used: too few seasons to judge one by"
-    sums = _Sums.of(panel, held_out)
+    sums = _Sums(panel, held_out)
     best, part = _chosen(shapes, judge, sums)
     if best is None:
         return None, "not used: none lowers the error of the base on blocks left out"
@@ -238,63 +254,49 @@ def _terms(count: Tensor, n_terms: int, steps_a_year: float) -> Tensor:
     return torch.stack([torch.ones_like(angle), *waves], dim=-1).float()
 
 
-def _rows_of(panel: Panel) -> tuple[Tensor, Tensor]:
-    """Return series and step of each value of a panel."""
-    series = np.repeat(np.arange(len(panel)), panel.lengths)
-    steps = np.arange(len(panel.values)) - panel.offsets[series]
-    return torch.from_numpy(series), torch.from_numpy(steps)
+def _rows_of(panel: Panel, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return series and step of some values of a panel."""
+    offsets = torch.from_numpy(panel.offsets)
+    series = torch.searchsorted(offsets, rows, right=True) - 1
+    return series, rows - offsets[series]
 
 
-@dataclass(frozen=True)
-class _Sums:
-    """The rows that profiles are fitted to."""
+class _Sums(NamedTuple):
+    """The normal equations of profiles."""
 
     panel: Panel
-    series: Tensor  # (N,)
-    count: Tensor  # (N,), of the step
-    block: Tensor  # (N,)
-    value: Tensor  # (N,), float64
-    weight: Tensor  # (N,), float64
-
-    @classmethod
-    def of(cls, panel: Panel, held_out: int) -> "_Sums":
-        """Take the observed rows, but for the last of each series."""
-        series, steps = _rows_of(panel)
-        lengths = torch.from_numpy(panel.lengths)[series]
-        values = torch.from_numpy(panel.values).double()
-        kept = ~values.isnan() & (steps < lengths - held_out)
-        weight = torch.ones_like(values)
-        if panel.weights is not None:
-            weight = torch.from_numpy(panel.weights).double()
-            weight = weight / weight[kept].mean()  # the penalties count whole observations
-        return cls(
-            panel,
-            series[kept],
-            torch.from_numpy(_first_counts(panel))[series[kept]] + steps[kept],
-            (steps * N_BLOCKS // lengths)[kept],
-            values[kept],
-            weight[kept],
-        )
+    held_out: int
 
     def without_blocks(self, shape: _Shape) -> "list[Profile | None]":
         """Return profiles that never saw a block, one for each."""
         blocks = self._blocks(shape)
-        return [Profile.of(self._solved(blocks.sum(0) - block)) for block in blocks]
+        return [Profile(self._solved(blocks.sum(0) - block)) for block in blocks]
 
     def whole(self, shape: _Shape) -> Profile:
         """Return the profile fitted to all rows."""
-        return Profile.of(self._solved(self._blocks(shape).sum(0)))
+        return Profile(self._solved(self._blocks(shape).sum(0)))
 
     def _blocks(self, shape: _Shape) -> Tensor:
         """Return the normal equations of each block, (blocks, S, P, Q, Q + 1)."""
-        q, n = shape.terms, len(self.panel)
+        panel, q, n = self.panel, shape.terms, len(self.panel)
+        lengths = torch.from_numpy(panel.lengths)
+        first, year = torch.from_numpy(_first_counts(panel)), _steps_a_year(panel)
         out = torch.zeros(N_BLOCKS * n * shape.period, q * (q + 1), dtype=torch.float64)
-        group = (self.block * n + self.series) * shape.period + self.count % shape.period
-        for rows in torch.arange(len(group)).split(_ROWS):
-            terms = _terms(self.count[rows], q, _steps_a_year(self.panel)).double()
-            right = torch.cat([terms, self.value[rows, None]], dim=1)
-            left = terms * self.weight[rows, None]
-            out.index_add_(0, group[rows], (left[:, :, None] * right[:, None]).flatten(1))
+        # The penalties count whole observations, so weights have a mean of one.
+        weights = np.ones(1) if panel.weights is None else panel.weights
+        weight = torch.from_numpy(weights / weights[weights > 0].mean()).double()
+        for rows in torch.arange(len(panel.values)).split(_ROWS):
+            series, steps = _rows_of(panel, rows)
+            value = torch.from_numpy(panel.values)[rows].double()
+            kept = ~value.isnan() & (steps < lengths[series] - self.held_out)
+            series, steps, value = series[kept], steps[kept], value[kept]
+            count = first[series] + steps
+            terms = _terms(count, q, year).double()
+            left = terms * weight.expand(len(panel.values))[rows][kept, None]
+            right = torch.cat([terms, value[:, None]], dim=1)
+            block = steps * N_BLOCKS // lengths[series]
+            group = (block * n + series) * shape.period + count % shape.period
+            out.index_add_(0, group, (left[:, :, None] * right[:, None]).flatten(1))
         return out.view(N_BLOCKS, n, shape.period, q, q + 1)
 
     def _solved(self, sums: Tensor) -> Tensor:
@@ -341,20 +343,37 @@ class _Judge(NamedTuple):
         """Return the squared errors of each series in each block, (S, blocks)."""
         out = torch.zeros(N_BLOCKS, len(self.panel), dtype=torch.float64)
         steps = torch.linspace(0, self.horizon - 1, min(self.horizon, _JUDGED_STEPS)).long()
+        to_level = torch.zeros(self.context.n_features, len(steps), dtype=torch.float64)
         for block, profile in enumerate(profiles):
             panel = self.panel if profile is None else profile.removed(self.panel)
             store = WindowStore(panel, self.season)
-            inputs, level = features(store, self.windows, self.context)
-            values, _ = store.future(self.windows, self.horizon)
-            targets = level.normalise(values[:, steps])
-            counted = store.target_weights(self.windows, self.horizon)[:, steps]
-            weight = level.scale**SCALE_POWER * counted.mean(1, keepdim=True)
-            seen, new = self.block != block, self.block == block
             equations = NormalEquations(self.context.n_features, len(steps))
-            equations.add(inputs[seen], targets[seen], weight[seen])
-            to_level = torch.zeros(self.context.n_features, len(steps), dtype=torch.float64)
+            for part in self._batches(store, self.block != block, steps):
+                scale = part.level.scale
+                share = part.counted.mean(1, keepdim=True)
+                equations.add(part.inputs, part.targets, scale**SCALE_POWER * share)
             weights = equations.solve(_JUDGE_PENALTY, [to_level])[0].float()
-            errors = (inputs[new] @ weights - targets[new]) * level.scale[new]
-            each = (errors.square() * counted[new]).sum(1).double()
-            out[block].index_add_(0, self.windows.series[new], each)
+            for part in self._batches(store, self.block == block, steps):
+                errors = (part.inputs @ weights - part.targets) * part.level.scale
+                each = (errors.square() * part.counted).sum(1).double()
+                out[block].index_add_(0, part.series, each)
         return out.T
+
+    def _batches(self, store: WindowStore, chosen: Tensor, steps: Tensor) -> "Iterator[_Batch]":
+        """Give the chosen windows with the targets at some steps of the horizon."""
+        some = self.windows.select(chosen)
+        for windows in some.batches(_BATCH) if len(some) else ():
+            inputs, level = features(store, windows, self.context)
+            values, _ = store.future(windows, self.horizon)
+            counted = store.target_weights(windows, self.horizon)[:, steps]
+            yield _Batch(inputs, level, level.normalise(values[:, steps]), counted, windows.series)
+
+
+class _Batch(NamedTuple):
+    """Some windows for the judge."""
+
+    inputs: Tensor  # (n, F)
+    level: Level
+    targets: Tensor  # (n, steps)
+    counted: Tensor  # (n, steps)
+    series: Tensor  # (n,)
