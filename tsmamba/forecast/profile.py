@@ -221,7 +221,8 @@ class _Shape(NamedTuple):
 def _periods(panel: Panel, season: int) -> list[int]:
     """Return the seasons that profiles are tried for, in steps."""
     step = panel.freq.seconds
-    found = (season, 7 * season) if step is None else (season, _DAY / step, 7 * _DAY / step)
+    days = season if step is None else _DAY / step
+    found = (season, days, 7 * days) if season > 1 or step else ()
     most = min(_LONGEST, float(np.median(panel.lengths)) / _LEAST_CYCLES)
     whole = {int(x) for x in found if x == int(x) and 2 <= x <= most}
     return sorted(period for period in whole if _Shape(period, 0).fits(panel))
