@@ -105,13 +105,14 @@ def run(
     missing = [cell for cell in wanted if cell not in done]
     if not missing:
         return 0
-    with _one_thread():
+    with one_thread():
         place = {"run": note_run(path, environment(_PACKAGES) | {"date": now()})}
         return run_missing(missing, path, Cell.of, outcome_of, _summary, say, place)
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
+    """Compute on one thread in the body of a ``with``."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

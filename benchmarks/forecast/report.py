@@ -63,7 +63,7 @@ def fill_page(results: Results, page: Path, tables: Callable[[Results], str]) ->
     page.write_text(replaced_between_marks(page, tables(results)), encoding="utf-8")
 
 
-def replaced_between_marks(page: Path, body: str) -> str:
+def replaced_between_marks(page: Path, body: str, marks: tuple[str, str] = (BEGIN, END)) -> str:
     """Return the text of a page with other results between its marks.
 
     Parameters
@@ -72,6 +72,8 @@ def replaced_between_marks(page: Path, body: str) -> str:
         Holds each of the two marks once.
     body : str
         The results, in Markdown.
+    marks : (str, str), optional
+        Where they begin and end.
 
     Raises
     ------
@@ -79,8 +81,9 @@ def replaced_between_marks(page: Path, body: str) -> str:
         If the page lacks the marks.
     """
     text = page.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise ValueError(f"{page} must hold the lines {BEGIN} and {END} once each")
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{body}\n\n{END}{after}"
+    begin, end = marks
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise ValueError(f"{page} must hold the lines {begin} and {end} once each")
+    before, rest = text.split(begin)
+    _, after = rest.split(end)
+    return f"{before}{begin}\n\n{body}\n\n{end}{after}"
