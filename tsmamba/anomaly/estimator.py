@@ -288,7 +288,7 @@ class MambaDetector(OutlierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_rows, n_channels)
-            Each row adds up to its `anomaly_score`; the three highest channels share it.
+            Each row adds up to its `anomaly_score`.
         """
         return self._score(X).contributions
 

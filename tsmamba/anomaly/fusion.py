@@ -5,8 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 TOP_CHANNELS = 3
-_HIGHEST = 30.0
+# Deviations above the mean: beyond them nothing is more anomalous.
+HIGHEST = 30.0
+# Of what channels say one by one, to what they say together.
+_OWN_WEIGHT = 2
 _LEAST_DEVIATION = 1e-3
+_TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True)
@@ -28,19 +32,21 @@ class Standard:
     deviation: np.ndarray
 
     @classmethod
-    def of(cls, blocks: np.ndarray) -> "Standard":
+    def of(cls, blocks: np.ndarray, least: float = _LEAST_DEVIATION) -> "Standard":
         """Measure them.
 
         Parameters
         ----------
         blocks : ndarray of shape (n_rows, n_blocks, n_channels)
             Scores.
+        least : float
+            No deviation is smaller.
 
         Returns
         -------
         Standard
         """
-        return cls(blocks.mean(axis=0), np.maximum(blocks.std(axis=0), _LEAST_DEVIATION))
+        return cls(blocks.mean(axis=0), np.maximum(blocks.std(axis=0), least))
 
     def fuse(self, blocks: np.ndarray) -> np.ndarray:
         """Join blocks: the root mean square of what lies above their means.
@@ -59,7 +65,7 @@ class Standard:
             0 and more.
         """
         excess = (blocks - self.mean) / self.deviation
-        cut = np.minimum(np.fmax(excess, 0.0), _HIGHEST)  # of NaN and 0, `fmax` takes 0
+        cut = np.minimum(np.fmax(excess, 0.0), HIGHEST)  # of NaN and 0, `fmax` takes 0
         fused: np.ndarray = np.sqrt(np.square(cut).mean(axis=-2))
         return fused
 
@@ -120,3 +126,36 @@ def shared(fused: np.ndarray, sparse: np.ndarray) -> np.ndarray:
     """
     parts = contributions(np.where(sparse, 0.0, fused))
     return np.where(sparse.all(axis=-1, keepdims=True), np.nan, parts)
+
+
+def joined(parts: np.ndarray, joint: np.ndarray) -> np.ndarray:
+    """Join what channels say one by one with what they say together.
+
+    The score is the root mean square of both, and the former counts twice.
+
+    Parameters
+    ----------
+    parts : ndarray of shape (..., n_channels)
+        From `shared`.
+    joint : ndarray of the same shape
+        From `JointRows.excess`.
+
+    Returns
+    -------
+    ndarray of the same shape
+        Adds up to the score; NaN where `parts` are.
+
+    Examples
+    --------
+    >>> joined(np.array([[3.0, 0.0]]), np.array([[0.0, 3.0]]))
+    array([[2., 1.]])
+    """
+    own = np.add.reduce(parts, axis=-1, keepdims=True)
+    whole = np.add.reduce(joint, axis=-1, keepdims=True)
+    total = _OWN_WEIGHT + 1
+    own_share = _OWN_WEIGHT / total * own
+    whole_share = whole / total
+    score = np.sqrt(own_share * own + whole_share * whole)
+    mixed: np.ndarray = own_share * parts + whole_share * joint
+    mixed /= np.maximum(score, _TINY)
+    return mixed

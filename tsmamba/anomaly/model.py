@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,8 @@ from tsmamba.anomaly.calibration import Calibration
 from tsmamba.anomaly.calibration.calibrator import Calibrator
 from tsmamba.anomaly.causal import CausalScorer
 from tsmamba.anomaly.corrector import Corrector
-from tsmamba.anomaly.fusion import shared
+from tsmamba.anomaly.fusion import joined, shared
+from tsmamba.anomaly.joint import JointRows
 from tsmamba.anomaly.memory import PatchMemory
 from tsmamba.anomaly.offline import OfflineScorer
 from tsmamba.anomaly.online import OnlineScorer
@@ -41,6 +42,8 @@ class DetectorModel:
         Rows of the fit.
     fingerprint : str
         Of these rows, by which they are known again.
+    joint : JointRows, optional
+        Compares rows of several channels as a whole.
     """
 
     units: Units
@@ -48,6 +51,7 @@ class DetectorModel:
     causal_calibrator: Calibrator
     n_fitted: int
     fingerprint: str
+    joint: JointRows | None = field(default=None, kw_only=True)
 
     @classmethod
     def online(
@@ -89,6 +93,7 @@ class DetectorModel:
             self.units.known,
             *self.causal.arrays(),
             *self.causal_calibrator.state().values(),
+            *((self.joint.array(),) if self.joint else ()),
         ):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
@@ -100,7 +105,7 @@ class PatchModel(DetectorModel):
 
     Parameters
     ----------
-    units, causal, causal_calibrator, n_fitted, fingerprint
+    units, causal, causal_calibrator, n_fitted, fingerprint, joint
         As above.
     offline : OfflineScorer
         Looks both ways.
@@ -147,29 +152,35 @@ class PatchModel(DetectorModel):
         PatchModel
         """
         standard = units.complete(values, plan.repeat)
-        memory = None
+        memory = joint = together = None
         if plan.offline:
             memory = PatchMemory.of(standard, plan.patch, memory_size)
+        if memory and values.shape[1] > 1:
+            scaled = units.apply(values)
+            joint = JointRows.of(scaled, memory, plan.width)
+            together = joint.excess(scaled, len(scaled))
         regression = Autoregression.of(standard, plan.order)
         parts = plan, memory, regression, learn(standard, regression) if learn else None
         offline = OfflineScorer.of(standard, *parts)
         causal, causal_fused = CausalScorer.of(standard, *parts)
-        offline_fused = offline.score(standard, len(standard))
         absent = np.isnan(values)
-        causal_sparse = causal.sparse(absent, len(causal_fused), units.known)
-        offline_sparse = offline.sparse(absent, units.known)
+        causal_parts = shared(causal_fused, causal.sparse(absent, len(causal_fused), units.known))
+        offline_parts = shared(
+            offline.score(standard, len(standard)), offline.sparse(absent, units.known)
+        )
+        if together is not None:
+            last = len(together) - plan.delay
+            causal_parts = joined(causal_parts, together[last - len(causal_parts) : last])
+            offline_parts = joined(offline_parts, together)
         return cls(
             units=units,
             causal=causal,
-            causal_calibrator=_calibrated(
-                calibration, shared(causal_fused, causal_sparse), steps_per_day
-            ),
+            causal_calibrator=_calibrated(calibration, causal_parts, steps_per_day),
             n_fitted=len(values),
             fingerprint=_fingerprint(values),
             offline=offline,
-            offline_calibrator=_calibrated(
-                calibration, shared(offline_fused, offline_sparse), steps_per_day
-            ),
+            offline_calibrator=_calibrated(calibration, offline_parts, steps_per_day),
+            joint=joint,
         )
 
     def offline_contributions(self, values: np.ndarray) -> np.ndarray:
@@ -188,8 +199,12 @@ class PatchModel(DetectorModel):
         known = len(values) >= self.n_fitted
         known = known and _fingerprint(values[: self.n_fitted]) == self.fingerprint
         standard = self.units.complete(values, self.offline.plan.repeat)
-        fused = self.offline.score(standard, self.n_fitted if known else 0)
-        return shared(fused, self.offline.sparse(np.isnan(values), self.units.known))
+        n_seen = self.n_fitted if known else 0
+        fused = self.offline.score(standard, n_seen)
+        parts = shared(fused, self.offline.sparse(np.isnan(values), self.units.known))
+        if self.joint is None:
+            return parts
+        return joined(parts, self.joint.excess(self.units.apply(values), n_seen))
 
 
 def _calibrated(

@@ -16,6 +16,8 @@ from tsmamba_kernels import PatchIndex
 
 # Queries per patch width; between them scores are interpolated.
 _DENSITY = 8
+# Of several channels, one that hardly ever changes would drown all others by the noise of its rows.
+_LEAST_DEVIATION = 0.05
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class OfflineScorer:
         """
         empty = Standard(np.zeros((0, values.shape[1])), np.ones((0, values.shape[1])))
         scorer = cls(plan, memory, ar, empty, corrector)
-        return replace(scorer, standard=Standard.of(scorer._blocks(values, len(values))))
+        return replace(scorer, standard=_standard(scorer._blocks(values, len(values))))
 
     def score(self, values: np.ndarray, n_seen: int) -> np.ndarray:
         """Score every row.
@@ -86,7 +88,7 @@ class OfflineScorer:
         """
         blocks = self._blocks(values, n_seen)
         # Of the same rows, but compared with patches of the whole series.
-        standard = Standard.of(blocks[:n_seen]) if n_seen else self.standard
+        standard = _standard(blocks[:n_seen]) if n_seen else self.standard
         return standard.fuse(blocks)
 
     def sparse(self, absent: np.ndarray, usual: np.ndarray) -> np.ndarray:
@@ -123,6 +125,10 @@ class OfflineScorer:
         sizes = np.abs(residuals)
         start = np.repeat(np.median(sizes, axis=0, keepdims=True), order, axis=0)
         return np.concatenate([start, sizes])
+
+
+def _standard(blocks: np.ndarray) -> Standard:
+    return Standard.of(blocks, _LEAST_DEVIATION) if blocks.shape[-1] > 1 else Standard.of(blocks)
 
 
 def _distances(values: np.ndarray, block: Block, memory: PatchMemory, n_seen: int) -> np.ndarray:

@@ -10,6 +10,7 @@ from tsmamba.anomaly.calibration import Calibration
 from tsmamba.anomaly.causal import CausalScorer
 from tsmamba.anomaly.corrector import Corrector
 from tsmamba.anomaly.fusion import Standard
+from tsmamba.anomaly.joint import JointRows
 from tsmamba.anomaly.memory import PatchMemory
 from tsmamba.anomaly.model import DetectorModel, PatchModel
 from tsmamba.anomaly.offline import OfflineScorer
@@ -55,6 +56,8 @@ def to_parts(model: DetectorModel) -> tuple[dict[str, Any], Arrays]:
             arrays |= {f"{_CORRECTOR}{name}": part for name, part in own.items()}
         if offline.memory is not None:
             arrays |= {"patches": offline.memory.patches, "ends": offline.memory.ends}
+        if model.joint is not None:
+            arrays["joint"] = model.joint.array()
         settings |= {
             "plan": asdict(offline.plan),
             "memory_size": offline.memory.size if offline.memory else 0,
@@ -98,6 +101,9 @@ def from_parts(
     memory = None
     if "patches" in arrays:
         memory = PatchMemory(arrays["patches"], arrays["ends"], settings["memory_size"])
+    joint = None
+    if memory and "joint" in arrays:  # files of several channels were written without it before
+        joint = JointRows(memory, plan.width, *arrays["joint"].tolist())
     regression = Autoregression(arrays["coefficients"], arrays["intercept"])
     own = _under(_CORRECTOR, arrays)
     corrector = Corrector.restored(own) if own else None
@@ -112,6 +118,7 @@ def from_parts(
         *facts,
         offline=OfflineScorer(plan, memory, regression, standards["offline"], corrector),
         offline_calibrator=calibration.restored(_under(_OFFLINE, arrays)),
+        joint=joint,
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tsmamba.anomaly.answers import Answers, Told
 from tsmamba.anomaly.calibration import Drift, Watch, judged
-from tsmamba.anomaly.fusion import shared
+from tsmamba.anomaly.fusion import joined, shared
 from tsmamba.anomaly.model import DetectorModel
 from tsmamba.anomaly.result import Time
 from tsmamba.anomaly.scorer import ScorerState
@@ -30,6 +30,9 @@ class StreamState:
         Rows since the start, or since a gap as long as a patch.
     absent : ndarray of shape (reach, n_channels), bool
         Which values were missing in the last rows that the next score depends on.
+    waiting : ndarray of shape (delay, n_channels)
+        Rows not yet scored, standardised, NaN where missing; none where rows are not compared as
+        a whole.
     answers : Answers
         Results that the rows not yet scored are to have.
     t : int or datetime, optional
@@ -43,6 +46,7 @@ class StreamState:
     gone: int
     since: int
     absent: np.ndarray
+    waiting: np.ndarray
     answers: Answers
     t: Time | None = None
     late: float = 0.0
@@ -62,20 +66,23 @@ class StreamState:
         -------
         StreamState
         """
+        channels, delay = len(model.units.mean), model.causal.plan.delay
         return cls(
             causal=model.causal.start(),
             watch=drift.watch(model.causal_calibrator.copy()),
             gone=0,
             since=0,
-            absent=np.zeros((model.causal.reach, len(model.units.mean)), dtype=bool),
-            answers=Answers.start(model.causal.plan.delay),
+            absent=np.zeros((model.causal.reach, channels), dtype=bool),
+            waiting=np.full((delay if model.joint else 0, channels), np.nan),
+            answers=Answers.start(delay),
         )
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays; the same after any number of rows."""
         parts = (self.causal.arrays(), self.watch.state(), self.answers.arrays())
-        return self.absent.nbytes + sum(x.nbytes for part in parts for x in part.values())
+        own = self.absent.nbytes + self.waiting.nbytes
+        return own + sum(x.nbytes for part in parts for x in part.values())
 
 
 class Scored(NamedTuple):
@@ -145,12 +152,15 @@ def advance(model: DetectorModel, states: list[StreamState], values: np.ndarray)
     """
     n, causal = values.shape[1], model.causal
     absent = np.isnan(values)
-    fused = causal.advance([state.causal for state in states], model.units.apply(values))
+    rows = model.units.apply(values)
+    fused = causal.advance([state.causal for state in states], rows)
     warm = _counted(states, absent.all(axis=-1), causal.past) > causal.warm_up
     around = _around(states, absent)
     newest = around.shape[1] - causal.plan.delay
     gone = around[:, newest - n : newest].all(axis=-1)
     parts = shared(fused, causal.sparse(around, n, model.units.known))
+    if model.joint:
+        parts = joined(parts, model.joint.excess(_due(states, rows)))
     raw = np.where(warm & ~gone, parts.sum(axis=-1), np.nan)
     thresholds, p_values, drifted = judged([state.watch for state in states], raw)
     return Scored(
@@ -163,6 +173,18 @@ def advance(model: DetectorModel, states: list[StreamState], values: np.ndarray)
         missing=gone | (warm & np.isnan(raw)),
         drifted=drifted,
     )
+
+
+def _due(states: list[StreamState], rows: np.ndarray) -> np.ndarray:
+    """Return the rows that these let be scored, and keep those that wait."""
+    delay = len(states[0].waiting)
+    if not delay:
+        return rows
+    waiting = np.concatenate([state.waiting for state in states])
+    known = np.concatenate([waiting.reshape(len(states), delay, -1), rows], axis=1)
+    for state, last in zip(states, known[:, -delay:], strict=True):
+        state.waiting = last.copy()
+    return known[:, :-delay]
 
 
 def _around(states: list[StreamState], absent: np.ndarray) -> np.ndarray:

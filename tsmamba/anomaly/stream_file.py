@@ -85,6 +85,8 @@ def load_stream(
         state.causal = model.causal.restored(_under(_CAUSAL, arrays, i))
         state.watch.restore(_under(_WATCH, arrays, i))
         state.absent = arrays["absent"][i].copy()
+        if model.joint:
+            state.waiting = arrays["waiting"][i].copy()
         state.gone, state.since = (int(n) for n in arrays["counts"][i])
         state.answers = Answers(
             deque(arrays["given"][i].tolist()),
@@ -99,6 +101,7 @@ def load_stream(
 def _arrays(state: StreamState) -> dict[str, np.ndarray]:
     own = {
         "absent": state.absent,
+        "waiting": state.waiting,
         **state.answers.arrays(),
         "counts": np.array([state.gone, state.since]),
         "late": np.array([state.late]),

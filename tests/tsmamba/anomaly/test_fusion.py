@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tsmamba.anomaly.fusion import Standard, contributions
+from tsmamba.anomaly.fusion import Standard, contributions, joined
 
 
 def test_scores_are_measured_in_deviations_above_their_means(rng):
@@ -36,3 +36,14 @@ def test_contributions_add_up_to_the_mean_of_the_three_highest(rng, channels):
 def test_contributions_follow_a_permutation_of_channels(rng):
     fused, order = rng.exponential(size=(50, 6)), rng.permutation(6)
     np.testing.assert_array_equal(contributions(fused)[:, order], contributions(fused[:, order]))
+
+
+def test_joined_parts_add_up_to_the_weighted_root_mean_square(rng):
+    parts, joint = contributions(rng.exponential(size=(50, 6))), rng.exponential(size=(50, 6))
+    parts[3], parts[4], joint[4] = np.nan, 0, 0
+    found = joined(parts, joint)
+    own, whole = parts.sum(axis=1), joint.sum(axis=1)
+    np.testing.assert_allclose(found.sum(axis=1), np.sqrt((2 * own**2 + whole**2) / 3))
+    assert np.isnan(found[3]).all()
+    assert not found[4].any()
+    assert (found[5:] > 0).all()

@@ -89,3 +89,18 @@ def test_a_value_far_out_leaves_finite_scores_and_does_not_drown_others(
     detector = make_quick().fit(x[:400])
     np.testing.assert_allclose(detector.anomaly_score(far), detector.anomaly_score(near), rtol=1e-9)
     assert np.isfinite(detector.anomaly_score(far)).all()
+
+
+def test_channels_that_part_are_found_though_each_is_as_usual(make_quick, rng):
+    level = np.repeat(rng.normal(size=120), 5)
+    x = np.stack([level + 0.05 * rng.normal(size=600) for _ in range(4)], axis=1)
+    x[500:505, 0] = -np.sign(level[500]) * 1.5
+    detector = make_quick(memory_size=200).fit(x[:400])
+    assert 495 <= detector.anomaly_score(x).argmax() <= 510
+    assert detector.explain(x)[500:505].sum(axis=0).argmax() == 0
+
+
+def test_one_channel_has_no_rows_to_compare_as_a_whole(make_waves, make_quick):
+    assert make_quick().fit(make_waves(300))._model.joint is None
+    assert make_quick(preset="tiny").fit(make_waves(300, 2))._model.joint is None
+    assert make_quick().fit(make_waves(300, 2))._model.joint is not None

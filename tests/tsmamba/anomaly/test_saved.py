@@ -7,6 +7,7 @@ from safetensors import safe_open
 
 from tsmamba import MambaDetector
 from tsmamba.anomaly.calibration import Conformal, Drift, DriftSpot, Quantile, Rate, Spot
+from tsmamba.anomaly.parts import from_parts, to_parts
 from tsmamba.errors import FrameError, ModelFileError
 
 
@@ -85,3 +86,18 @@ def test_a_damaged_file_is_refused(tmp_path, tiny):
             MambaDetector.load(path)
     with pytest.raises(ModelFileError, match="there is no model file"):
         MambaDetector.load(tmp_path / "none")
+
+
+def test_a_model_of_several_channels_from_before_rows_were_compared_goes_on(make_waves, make_quick):
+    x = make_waves(400, 3)
+    model = make_quick().fit(x[:300])._model
+    settings, arrays = to_parts(model)
+    del arrays["joint"]
+    older = from_parts(settings, arrays, Quantile())
+    assert older.joint is None
+    assert older.identity != model.identity
+    own = older.offline_contributions(x)
+    assert np.isfinite(own).all()
+    together = np.square(model.joint.excess(model.units.apply(x), 300).sum(axis=1))
+    expected = np.sqrt((2 * np.square(own.sum(axis=1)) + together) / 3)
+    np.testing.assert_allclose(model.offline_contributions(x).sum(axis=1), expected)
