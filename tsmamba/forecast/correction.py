@@ -10,6 +10,7 @@ from torch.distributions import StudentT
 
 from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.forecast.base import N_BLOCKS, Context, Level, blocks_of, features
+from tsmamba.forecast.gate import SHARES, Errors, choose_shares
 from tsmamba.forecast.linear import LinearBase
 from tsmamba.forecast.network import Corrector, CorrectorConfig, random_signs
 from tsmamba.forecast.source import Source
@@ -23,8 +24,6 @@ _MOST_VALIDATION = 512
 MOST_GATE = 2048
 _BATCH = 256
 LOSS_SCALE_LIMIT = 3.0
-GATES = (0.0, 0.25, 0.5, 0.75, 1.0)
-_LEAST_BLOCKS_BETTER = 0.75
 
 
 @dataclass(frozen=True)
@@ -139,14 +138,6 @@ def assemble(
         beside,
         source.gaps(windows, config.history_tokens, ahead, config.patch),
     )
-
-
-class Errors(NamedTuple):
-    """Errors of forecasts, summed over the windows of each block of time."""
-
-    absolute: Tensor  # (gates, blocks, H), in units of the standardised series
-    squared: Tensor  # (gates, blocks, H)
-    counts: Tensor  # (blocks, H), weights of the targets, one for each observed one by default
 
 
 @dataclass(frozen=True)
@@ -302,28 +293,14 @@ class Correction:
         Returns
         -------
         gate : Tensor of shape (H,)
-            From 0 to 1, of least absolute error among those that do not raise the squared one; all
-            zero unless the correction helps in three of four blocks of time.
+            From 0 to 1, as `choose_shares` does.
         base_error, error : float
             Mean absolute validation error without and with the gated correction.
         """
-        errors = self.errors(corrector, windows.thinned(MOST_GATE), GATES)
-        absolute, squared = _smoothed(errors.absolute.sum(1)), _smoothed(errors.squared.sum(1))
-        index = torch.where(squared <= squared[0], absolute, torch.inf).argmin(0)
-        gate = torch.tensor(GATES)[index]
-        gated = errors.absolute.gather(0, index.expand(1, N_BLOCKS, -1))[0]  # (blocks, H)
-        present = errors.counts.sum(1) > 0
-        better = (gated.sum(1) < errors.absolute[0].sum(1))[present].float().mean()
+        errors = self.errors(corrector, windows.thinned(MOST_GATE), SHARES)
+        gate = choose_shares(errors)
+        absolute = errors.absolute.sum(1)  # (shares, H)
+        index = torch.searchsorted(torch.tensor(SHARES), gate)
         total = errors.counts.sum().clamp(min=1)
-        base_error = float(errors.absolute[0].sum() / total)
-        if better < _LEAST_BLOCKS_BETTER:
-            return torch.zeros(self.horizon), base_error, base_error
-        return gate, base_error, float(gated.sum() / total)
-
-
-def _smoothed(errors: Tensor, reach: int = 8) -> Tensor:
-    """Average over neighbouring steps, so that the gate follows the horizon and not noise."""
-    steps = torch.arange(errors.shape[1])
-    near = ((steps[:, None] - steps).abs() <= reach).to(errors.dtype)
-    smooth: Tensor = errors @ (near / near.sum(0))
-    return smooth
+        gated = absolute.gather(0, index[None]).sum()
+        return gate, float(absolute[0].sum() / total), float(gated / total)

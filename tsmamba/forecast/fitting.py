@@ -63,6 +63,11 @@ class Recipe:
         """Gradient steps to do."""
         return 0 if self.training is None else self.tuning.warmup_steps + self.training.steps
 
+    def as_it_came(self) -> "Recipe":
+        """Return the same without training, which leaves a pretrained corrector as it is."""
+        config = None if self.pretrained is None else self.pretrained.config
+        return replace(self, config=config, training=None)
+
     def starting_from(self, present: Corrector | None) -> "Recipe":
         """Return the same with another corrector to start from, if both have one."""
         if self.config is None or present is None:
@@ -135,6 +140,11 @@ class Fitting:
                 f"history and {plan.horizon} steps of horizon to train on; the longest series has "
                 f"{self.source.store.longest} steps: pass a smaller val_size"
             )
+        untrained = self._too_few_to_train(split)
+        if untrained and present is None and self.recipe.pretrained is not None:
+            other = replace(self, recipe=self.recipe.as_it_came())
+            model, said = other.run(on_step)
+            return model, said | {"training": f"none: {untrained}"}
         source, base, effects = self._fit_base(fitted_on)
         base, mixed = self._mixed(source, base, fitted_on)
         report: dict[str, Any] = {
@@ -295,13 +305,19 @@ class Fitting:
             return "mode='base'"
         if longest < _LEAST_STEPS:
             return f"the longest series has {longest} steps, fewer than {_LEAST_STEPS}"
-        training = len(split.training) if self.recipe.training else _LEAST_TRAINING
-        if training < _LEAST_TRAINING or len(judged) < _LEAST_VALIDATION:
-            return (
-                f"{len(split.training)} windows to train on and {len(judged)} to "
-                f"validate on; it needs {_LEAST_TRAINING} and {_LEAST_VALIDATION}"
-            )
-        return None
+        if len(judged) < _LEAST_VALIDATION:
+            return f"{len(judged)} windows to validate on; it needs {_LEAST_VALIDATION}"
+        return self._too_few_to_train(split)
+
+    def _too_few_to_train(self, split: Split) -> str | None:
+        """Say why nothing can be trained, if training is wanted and cannot be had."""
+        enough = len(split.training) >= _LEAST_TRAINING
+        if self.recipe.training is None or (enough and len(split.validation) >= _LEAST_VALIDATION):
+            return None
+        return (
+            f"{len(split.training)} windows to train on and {len(split.validation)} to "
+            f"validate on; it needs {_LEAST_TRAINING} and {_LEAST_VALIDATION}"
+        )
 
     def _corrector(
         self, correction: Correction, split: Split, on_step: Progress

@@ -1,6 +1,7 @@
 from functools import partial
 
 import pytest
+import torch
 
 from benchmarks.corrector import trials
 from benchmarks.corrector.trials import Trial
@@ -39,7 +40,9 @@ def test_a_trial_is_the_fast_mode_of_the_forecaster(trial):
 
 def test_a_gate_that_stays_shut_leaves_the_base(trial, monkeypatch):
     corrector = pretrained_corrector()
-    monkeypatch.setattr("tsmamba.forecast.correction.GATES", (0.0,))
+    monkeypatch.setattr(
+        "tsmamba.forecast.correction.choose_shares", lambda errors: torch.zeros(HORIZON)
+    )
     got = trial.evaluate(corrector)
     assert got["gate"] == 0
     assert got["gated"] == got["base"] != got["corrected"]

@@ -7,7 +7,8 @@ from scipy import stats
 
 from tsmamba.data.windows import Windows
 from tsmamba.forecast.base import N_BLOCKS, Context, blocks_of
-from tsmamba.forecast.correction import GATES, Correction, assemble, split_windows
+from tsmamba.forecast.correction import Correction, assemble, split_windows
+from tsmamba.forecast.gate import SHARES
 from tsmamba.forecast.linear import fit_linear_base
 from tsmamba.forecast.network import Corrector, CorrectorConfig
 from tsmamba.forecast.source import Source
@@ -169,15 +170,15 @@ def test_the_gate_stays_closed_where_rare_blunders_outweigh_small_gains(correcti
     store = correction.store
     split = split_windows(store, store.windows(24, HORIZON), HORIZON)
     network = Wild(correction, 1.0)
-    errors = correction.errors(network, network.follow(split.validation), GATES)
+    errors = correction.errors(network, network.follow(split.validation), SHARES)
     absolute = errors.absolute.sum((1, 2))
     assert absolute[-1] < absolute[0]
     got, _, _ = correction.gate(network, network.follow(split.validation))
     assert (got == 0).all()
 
 
-@pytest.mark.parametrize(("worse", "opens"), [(1, True), (2, False)])
-def test_the_gate_wants_three_of_four_blocks(correction, worse, opens):
+@pytest.mark.parametrize(("worse", "opens"), [(1, True), (2, True), (4, False)])
+def test_the_gate_wants_a_gain_over_all_blocks(correction, worse, opens):
     factor = torch.ones(N_BLOCKS, HORIZON)
     factor[:worse] = -0.2
     got, _, _ = gate_of(correction, factor)
@@ -197,8 +198,8 @@ def test_errors_are_counted_by_block_and_step(correction):
     store = correction.store
     split = split_windows(store, store.windows(24, HORIZON), HORIZON)
     network = Known(correction, 1.0)
-    errors, squared, counts = correction.errors(network, network.follow(split.validation), GATES)
-    assert errors.shape == (len(GATES), N_BLOCKS, HORIZON)
+    errors, squared, counts = correction.errors(network, network.follow(split.validation), SHARES)
+    assert errors.shape == (len(SHARES), N_BLOCKS, HORIZON)
     assert counts.sum() == len(split.validation) * HORIZON
     assert errors[-1].max() < 1e-3
     torch.testing.assert_close(errors[2], errors[0] / 2, rtol=1e-3, atol=1e-3)

@@ -51,7 +51,7 @@ def test_short_series_get_no_corrector_and_the_report_says_why(make_panel, lengt
 def test_few_windows_get_no_corrector_and_the_report_says_why(panel):
     _, report = run(panel, val_size=HORIZON)
     assert report["corrector"].startswith("not used: ")
-    assert report["corrector"].endswith("1 to validate on; it needs 256 and 32")
+    assert report["corrector"].endswith("1 windows to validate on; it needs 32")
 
 
 def test_a_corrector_that_does_not_help_is_left_out(panel):
