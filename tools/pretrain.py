@@ -21,6 +21,7 @@ from tsmamba.data.panel import read_panel
 from tsmamba.data.windows import Windows
 from tsmamba.forecast.correction import LOSS_SCALE_LIMIT, Correction
 from tsmamba.forecast.defaults import plan
+from tsmamba.forecast.gate import SHARES
 from tsmamba.forecast.linear import fit_linear_base
 from tsmamba.forecast.network import Corrector, CorrectorConfig
 from tsmamba.forecast.pretrained import save_corrector
@@ -92,6 +93,13 @@ def loss_of(
     return loss(base + correction - target, weight)
 
 
+def changes(corrector: torch.nn.Module, one: Prepared) -> Tensor:
+    """Return the relative change of absolute and squared error by each share, (2, shares)."""
+    errors = one.correction.errors(corrector, one.validation, SHARES)
+    sums = torch.stack([errors.absolute.sum((1, 2)), errors.squared.sum((1, 2))])
+    return sums / sums[:, :1] - 1
+
+
 def gain(corrector: torch.nn.Module, one: Prepared, windows: Windows) -> tuple[float, float]:
     """Return absolute and squared error as parts of those of the base."""
     errors = one.correction.errors(corrector, windows, (0.0, 1.0))
@@ -143,6 +151,8 @@ def main() -> None:
     print("validation", [(step, round(error, 4)) for step, error in history.errors], flush=True)
     save_corrector(options.out, corrector)
     gains = {one.name: gain(corrector, one, one.validation) for one in pool}
+    each = torch.stack([changes(corrector, one) for one in pool])  # what the gate expects
+    print("change by share", each.mean(0).tolist(), "deviation", each.std(0).tolist())
     print(json.dumps({"seconds": time.perf_counter() - began, "gains": gains}, indent=1))
 
 

@@ -54,6 +54,18 @@ def test_few_windows_get_no_corrector_and_the_report_says_why(panel):
     assert report["corrector"].endswith("1 windows to validate on; it needs 32")
 
 
+def test_where_nothing_can_be_trained_the_pretrained_one_stands_as_it_came(make_panel, monkeypatch):
+    short = make_panel(np.sin(np.arange(560) / 4))
+    monkeypatch.setattr(Correction, "gate", lambda *_: (torch.ones(HORIZON), 1.0, 0.5))
+    corrector = shaken()
+    monkeypatch.setattr("tsmamba.forecast.fitting._LEAST_TRAINING", 10_000)
+    model, report = run(short, Recipe(CONFIG, corrector, Training(max_steps=3)))
+    assert model.corrector is corrector
+    assert report["corrector"] == "used"
+    assert report["steps"] == 0
+    assert report["training"].startswith("none: ")
+
+
 def test_a_corrector_that_does_not_help_is_left_out(panel):
     model, report = run(panel, Recipe(CONFIG, training=Training(max_steps=0)))
     assert model.corrector is None
