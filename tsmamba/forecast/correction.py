@@ -10,7 +10,7 @@ from torch.distributions import StudentT
 
 from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.forecast.base import N_BLOCKS, Context, Level, blocks_of, features
-from tsmamba.forecast.gate import SHARES, Errors, choose_shares
+from tsmamba.forecast.gate import SHARES, Errors, choose_shares, voted_shares
 from tsmamba.forecast.linear import LinearBase
 from tsmamba.forecast.network import Corrector, CorrectorConfig, random_signs
 from tsmamba.forecast.source import Source
@@ -287,18 +287,29 @@ class Correction:
                 errors.squared[number].index_add_(0, block, away.square() * counted)
         return errors
 
-    def gate(self, corrector: nn.Module, windows: Windows) -> tuple[Tensor, float, float]:
+    def gate(
+        self, corrector: nn.Module, windows: Windows, *, trained_here: bool = False
+    ) -> tuple[Tensor, float, float]:
         """Choose how much of the correction to apply at each step, on windows it never saw.
+
+        Parameters
+        ----------
+        corrector : Module
+            What corrects.
+        windows : Windows
+            The windows.
+        trained_here : bool, default False
+            Whether it was trained on others of these series; see `voted_shares`.
 
         Returns
         -------
         gate : Tensor of shape (H,)
-            From 0 to 1, as `choose_shares` does.
+            From 0 to 1.
         base_error, error : float
             Mean absolute validation error without and with the gated correction.
         """
         errors = self.errors(corrector, windows.thinned(MOST_GATE), SHARES)
-        gate = choose_shares(errors)
+        gate = voted_shares(errors) if trained_here else choose_shares(errors)
         absolute = errors.absolute.sum(1)  # (shares, H)
         index = torch.searchsorted(torch.tensor(SHARES), gate)
         total = errors.counts.sum().clamp(min=1)

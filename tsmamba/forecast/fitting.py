@@ -347,7 +347,8 @@ class Fitting:
         self, correction: Correction, corrector: Corrector, windows: Windows
     ) -> tuple[Corrector, Tensor, dict[str, Any]]:
         """Return the better of a trained corrector and the pretrained one, with its gate."""
-        gate, base_error, error = correction.gate(corrector, windows)
+        trained_here = self.recipe.training is not None
+        gate, base_error, error = correction.gate(corrector, windows, trained_here=trained_here)
         used, pretrained = "used", self.recipe.pretrained
         if (
             pretrained is not None

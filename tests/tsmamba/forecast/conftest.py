@@ -100,7 +100,7 @@ def any_corrector(monkeypatch):
     corrector.eval().requires_grad_(False)
     monkeypatch.setattr("tsmamba.forecast.estimator.pretrained_corrector", lambda: corrector)
 
-    def gate(correction, corrector, windows):
+    def gate(correction, corrector, windows, **kwargs):
         return torch.ones(correction.horizon), 1.0, 0.5
 
     monkeypatch.setattr(Correction, "gate", gate)

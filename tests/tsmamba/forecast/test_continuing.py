@@ -308,7 +308,9 @@ def test_enough_rows_judge_gate_and_intervals_anew(fast, early, late, monkeypatc
     forecaster = fast().fit(early)
     before = forecaster._fitted.model
     half = 0.5 * torch.ones(24)
-    monkeypatch.setattr("tsmamba.forecast.correction.Correction.gate", lambda *_: (half, 1.0, 0.5))
+    monkeypatch.setattr(
+        "tsmamba.forecast.correction.Correction.gate", lambda *_, **__: (half, 1.0, 0.5)
+    )
     forecaster.partial_fit(late)
     after = forecaster._fitted.model
     assert after.corrector is before.corrector

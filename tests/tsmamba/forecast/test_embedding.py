@@ -177,7 +177,7 @@ def test_the_fitted_network_is_used(any_training, small, train, several, tmp_pat
 def test_without_a_fitted_network_it_is_the_bundled_one(linear, fast, train, several, monkeypatch):
     """Also where the gate is closed."""
     monkeypatch.setattr(
-        Correction, "gate", lambda self, *args: (torch.zeros(self.horizon), 1.0, 1.0)
+        Correction, "gate", lambda self, *args, **kwargs: (torch.zeros(self.horizon), 1.0, 1.0)
     )
     closed = fast().fit(train)
     assert closed._fitted.model.corrector is None

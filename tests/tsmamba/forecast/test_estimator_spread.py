@@ -88,7 +88,7 @@ def test_intervals_are_wide_where_the_noise_is(fitted):
 
 
 def test_a_spread_is_used_though_the_correction_is_not(make, train, monkeypatch):
-    monkeypatch.setattr(Correction, "gate", lambda *_: (torch.zeros(HORIZON), 1.0, 1.0))
+    monkeypatch.setattr(Correction, "gate", lambda *_, **__: (torch.zeros(HORIZON), 1.0, 1.0))
     forecaster = make("student-t").fit(train)
     assert forecaster.report_["corrector"].startswith("not used: ")
     assert forecaster.report_["spread"].startswith("used: ")

@@ -42,7 +42,7 @@ def late(seasonal):
 def once(small, early):
     """A forecaster whose corrector is off its initial zeros, and in use."""
 
-    def gate(correction, corrector, windows):
+    def gate(correction, corrector, windows, **kwargs):
         return torch.ones(correction.horizon), 1.0, 0.5
 
     with pytest.MonkeyPatch.context() as patch:
@@ -74,7 +74,7 @@ def judged_as(monkeypatch):
     """Return a function that sets what the gate finds the validation error to be."""
 
     def judge(error):
-        def gate(correction, corrector, windows):
+        def gate(correction, corrector, windows, **kwargs):
             return torch.ones(correction.horizon), 1.0, error
 
         monkeypatch.setattr(Correction, "gate", gate)
@@ -378,7 +378,7 @@ def test_ctrl_c_in_training_keeps_the_best_weights_so_far(
 def test_ctrl_c_anywhere_else_leaves_it_as_before(fitted, late, method, monkeypatch):
     before, forecast = state_of(fitted), fitted.predict()
 
-    def pressed(*args):
+    def pressed(*args, **kwargs):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

@@ -56,7 +56,7 @@ def test_few_windows_get_no_corrector_and_the_report_says_why(panel):
 
 def test_where_nothing_can_be_trained_the_pretrained_one_stands_as_it_came(make_panel, monkeypatch):
     short = make_panel(np.sin(np.arange(560) / 4))
-    monkeypatch.setattr(Correction, "gate", lambda *_: (torch.ones(HORIZON), 1.0, 0.5))
+    monkeypatch.setattr(Correction, "gate", lambda *_, **__: (torch.ones(HORIZON), 1.0, 0.5))
     corrector = shaken()
     monkeypatch.setattr("tsmamba.forecast.fitting._LEAST_TRAINING", 10_000)
     model, report = run(short, Recipe(CONFIG, corrector, Training(max_steps=3)))
@@ -83,7 +83,7 @@ def shaken(**kwargs):
 
 
 def test_a_pretrained_corrector_is_used_as_it_is(panel, monkeypatch):
-    monkeypatch.setattr(Correction, "gate", lambda *_: (torch.ones(HORIZON), 1.0, 0.5))
+    monkeypatch.setattr(Correction, "gate", lambda *_, **__: (torch.ones(HORIZON), 1.0, 0.5))
     corrector = shaken()
     model, report = run(panel, Recipe(CONFIG, corrector))
     assert model.corrector is corrector
@@ -92,7 +92,7 @@ def test_a_pretrained_corrector_is_used_as_it_is(panel, monkeypatch):
 
 
 def test_further_training_leaves_the_pretrained_corrector_as_it_was(panel, monkeypatch):
-    monkeypatch.setattr(Correction, "gate", lambda *_: (torch.ones(HORIZON), 1.0, 0.5))
+    monkeypatch.setattr(Correction, "gate", lambda *_, **__: (torch.ones(HORIZON), 1.0, 0.5))
     corrector = shaken()
     before = {name: x.clone() for name, x in corrector.state_dict().items()}
     settings = Training(max_steps=3, batch_size=8)
@@ -108,7 +108,7 @@ def test_a_trained_corrector_has_to_be_better_than_the_pretrained_one(
 ):
     corrector = shaken()
 
-    def gate(correction, judged, windows):
+    def gate(correction, judged, windows, **kwargs):
         return torch.ones(HORIZON), 1.0, 0.5 if judged is corrector else error
 
     monkeypatch.setattr(Correction, "gate", gate)
@@ -145,7 +145,7 @@ def misleading(monkeypatch):
 
 
 def test_a_spread_that_does_not_help_leaves_the_base_as_it_is(panel, misleading, monkeypatch):
-    monkeypatch.setattr(Correction, "gate", lambda *_: (torch.zeros(HORIZON), 1.0, 1.0))
+    monkeypatch.setattr(Correction, "gate", lambda *_, **__: (torch.zeros(HORIZON), 1.0, 1.0))
     model, report = run(panel, LIKELIHOOD)
     base, _ = run(panel, Recipe())
     assert report["spread"].startswith("not used: quantile loss ")
@@ -155,7 +155,7 @@ def test_a_spread_that_does_not_help_leaves_the_base_as_it_is(panel, misleading,
 
 
 def test_a_correction_is_used_without_a_spread_that_does_not_help(panel, misleading, monkeypatch):
-    monkeypatch.setattr(Correction, "gate", lambda *_: (torch.ones(HORIZON), 1.0, 0.5))
+    monkeypatch.setattr(Correction, "gate", lambda *_, **__: (torch.ones(HORIZON), 1.0, 0.5))
     model, report = run(panel, LIKELIHOOD)
     assert report["corrector"] == "used"
     assert report["spread"].startswith("not used: quantile loss ")
@@ -166,7 +166,7 @@ def test_a_correction_is_used_without_a_spread_that_does_not_help(panel, mislead
 def test_a_pretrained_corrector_is_judged_on_all_windows_that_the_base_was_fitted_on(panel):
     seen = []
 
-    def gate(correction, corrector, windows):
+    def gate(correction, corrector, windows, **kwargs):
         seen.append(len(windows))
         return torch.zeros(HORIZON), 1.0, 1.0
 
