@@ -1,8 +1,10 @@
 import pytest
+import torch
 from sklearn.base import clone
 
 from tsmamba import MambaForecaster, Network
 from tsmamba.errors import ParameterError
+from tsmamba.forecast.correction import Correction
 
 
 def test_a_network_is_cloned_and_shown_as_scikit_learn_expects():
@@ -61,7 +63,12 @@ def test_a_forecaster_keeps_its_network_in_a_file(small, train, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["d_model", "n_layers", "d_state"])
-def test_the_size_of_the_corrector_is_that_of_the_network(small, train, name):
+def test_the_size_of_the_corrector_is_that_of_the_network(small, train, name, monkeypatch):
+    def gate(correction, corrector, windows, *, trained_here=False):
+        """Say that training made it better."""
+        return torch.ones(correction.horizon), 1.0, 0.5 if trained_here else 0.9
+
+    monkeypatch.setattr(Correction, "gate", gate)
     sizes = [
         small().set_params(**{f"network__{name}": size}).fit(train).report_["n_parameters"]
         for size in (2, 4)
