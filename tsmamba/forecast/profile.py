@@ -325,6 +325,7 @@ class _Judge(NamedTuple):
     """Tells how much a profile helps the base on blocks of time that neither has seen."""
 
     panel: Panel
+    store: WindowStore  # of its values as they are
     windows: Windows
     block: Tensor  # (n,), of each window
     context: Context
@@ -338,7 +339,8 @@ class _Judge(NamedTuple):
         """Take as many windows as tell, of those inside a block."""
         store = WindowStore(panel, season)
         windows = windows.select(blocks_of(store, windows, horizon) >= 0).thinned(_JUDGED)
-        return cls(panel, windows, blocks_of(store, windows, horizon), context, horizon, season)
+        block = blocks_of(store, windows, horizon)
+        return cls(panel, store, windows, block, context, horizon, season)
 
     def errors(self, profiles: "list[Profile | None]") -> Tensor:
         """Return the squared errors of each series in each block, (S, blocks)."""
@@ -346,8 +348,9 @@ class _Judge(NamedTuple):
         steps = torch.linspace(0, self.horizon - 1, min(self.horizon, _JUDGED_STEPS)).long()
         to_level = torch.zeros(self.context.n_features, len(steps), dtype=torch.float64)
         for block, profile in enumerate(profiles):
-            panel = self.panel if profile is None else profile.removed(self.panel)
-            store = WindowStore(panel, self.season)
+            store = self.store
+            if profile is not None:
+                store = WindowStore(profile.removed(self.panel), self.season)
             equations = NormalEquations(self.context.n_features, len(steps))
             for part in self._batches(store, self.block != block, steps):
                 scale = part.level.scale
