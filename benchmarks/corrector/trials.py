@@ -85,7 +85,7 @@ class Trial:
             ``corrected`` and the ``gated`` forecast.
         """
         correction = replace(self.correction, config=corrector.config)
-        gate, _, _ = correction.gate(corrector, self.judged)
+        gate, _, _ = correction.gate([corrector], self.judged)
         names = ("base", "corrected", "gated")
         scores = {name: Scores(self.problem.horizon) for name in names}
         for windows in self.test.batches(_BATCH):

@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from tsmamba import LogDetector, MambaDetector, MambaForecaster, Network, Training
 from tsmamba.callbacks import Callback, current_fit, observe, register
 from tsmamba.errors import CallbackWarning, FrameError, ParameterError
+from tsmamba.forecast.base import N_BLOCKS
 from tsmamba.model_selection import RollingOrigin
 from tsmamba_datasets import make_seasonal
 
@@ -76,6 +77,9 @@ def make(**kwargs):
     return MambaForecaster(HORIZON, mode="full", **given | kwargs)
 
 
+TOTAL = N_BLOCKS * STEPS
+
+
 def linear():
     return MambaForecaster(HORIZON, mode="base", context_length=120)
 
@@ -87,13 +91,14 @@ def test_events_come_in_the_order_of_the_fit(df, recorder):
     forecaster = make()
     assert forecaster.fit(df) is forecaster
     step, look = "on_step", "on_validation"
-    assert recorder.events() == [
-        "on_fit_start", look, step, step, step, look, step, step, step, look, "on_fit_end",
-    ]  # fmt: skip
+    training = [look, step, step, step, look, step, step, step, look]
+    assert recorder.events() == ["on_fit_start", *N_BLOCKS * training, "on_fit_end"]
     (fit,) = recorder.fits
-    assert (fit.estimator, fit.data, fit.call, fit.steps) == (forecaster, df, "fit", STEPS)
-    assert [number for number, *_ in recorder.told(step)] == list(range(1, STEPS + 1))
-    assert [number for number, _ in recorder.told(look)] == [0, 3, 6]
+    assert (fit.estimator, fit.data, fit.call, fit.steps) == (forecaster, df, "fit", TOTAL)
+    assert [number for number, *_ in recorder.told(step)] == list(range(1, TOTAL + 1))
+    assert [number for number, _ in recorder.told(look)] == [
+        STEPS * done + number for done in range(N_BLOCKS) for number in (0, 3, 6)
+    ]
     assert all(np.isfinite(loss) and loss > 0 for _, loss, _ in recorder.told(step))
 
 
@@ -108,7 +113,7 @@ def test_a_step_reaches_the_network_with_its_gradients(df):
 
     with register(Looks()):
         make().fit(df)
-    assert len(seen) == STEPS
+    assert len(seen) == TOTAL
     assert all(any(has_gradient) for _, has_gradient in seen)
     assert seen[0][0] != seen[-1][0]
 
@@ -156,9 +161,10 @@ def test_a_cross_validation_is_one_fit_whose_steps_go_on(df, recorder, refit):
     assert recorder.events()[-2:] == ["on_backtest", "on_fit_end"]
     assert recorder.events().count("on_fit_end") == 1
     assert recorder.told("on_backtest")[0][0] is table
-    steps = STEPS * (3 if refit else 1)
+    steps = TOTAL * (3 if refit else 1)
     assert [step for step, *_ in recorder.told("on_step")] == list(range(1, steps + 1))
-    assert len({id(network) for *_, network in recorder.told("on_step")}) == (3 if refit else 1)
+    networks = {id(network) for *_, network in recorder.told("on_step")}
+    assert len(networks) == N_BLOCKS * (3 if refit else 1)
 
 
 def test_a_cross_validation_without_a_fit_tells_its_table(df, recorder):
@@ -226,8 +232,8 @@ def test_fits_in_two_threads_do_not_mix(df, recorder):
     assert one.estimator is not other.estimator
     for fit in (one, other):
         steps = [about for name, of, *about in recorder.heard if (name, of) == ("on_step", fit)]
-        assert [number for number, *_ in steps] == list(range(1, STEPS + 1))
-        assert len({id(network) for *_, network in steps}) == 1
+        assert [number for number, *_ in steps] == list(range(1, TOTAL + 1))
+        assert len({id(network) for *_, network in steps}) == N_BLOCKS
 
 
 # The registry
@@ -309,7 +315,7 @@ def test_a_callback_that_fails_is_told_once_and_fails_nothing(df, event, recorde
     assert [str(each.message) for each in caught if each.category is CallbackWarning] == [
         f"Fails.{event} failed, and the fit goes on without it: ValueError: no space left"
     ]
-    assert recorder.events().count("on_step") == 2 * STEPS
+    assert recorder.events().count("on_step") == 2 * TOTAL
     assert_frame_equal(table, make().cross_validation(df, n_windows=2, refit=True))
 
 
@@ -367,4 +373,4 @@ def test_the_code_of_the_page_runs():
     (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
     names = {}
     exec(compile(block, str(PAGE), "exec"), names)
-    assert names["forecaster"].report_["steps"] == 20
+    assert names["forecaster"].report_["steps"] == 4 * 20

@@ -34,12 +34,14 @@ N_BLOCKS = 4
 # A stronger pull to the level does well on one block and not on the next; to the others it is
 # harmless.
 _MOST_TO_LEVEL = 0.1
-PENALTIES = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 1.0, 10.0)
+PENALTIES = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 1.0, 10.0, 1000.0)
+_LEAST_BLOCKS_BETTER = 0.75
 _LEAST_GAIN = 0.01  # of another simple forecast than the level, against luck in the choice
 SIMPLE = ("level", "last value", "last season")
+_LAST_VALUE = 1  # its place
 _LEAST_TO_CHOOSE = 32  # windows
 # What was learned before is harmless, however strong the pull to it.
-_PENALTIES_TO_PRESENT = (*PENALTIES, 100.0, 1000.0)
+_PENALTIES_TO_PRESENT = (*PENALTIES[:-1], 100.0, 1000.0)
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,24 @@ def blocks_of(store: WindowStore, windows: Windows, horizon: int) -> Tensor:
     begin = (store.progress(windows) * N_BLOCKS).long().clamp(max=N_BLOCKS - 1)
     end = (store.progress(last) * N_BLOCKS).long().clamp(max=N_BLOCKS - 1)
     return torch.where(begin == end, begin, -1)
+
+
+def fold_of(store: WindowStore, windows: Windows, horizon: int, n_folds: int) -> Tensor:
+    """Return which of some folds never saw the targets of each window, shape (n,).
+
+    Parameters
+    ----------
+    store, windows, horizon
+        Values, where, and how many steps.
+    n_folds : int
+        As many as blocks, where fold b has not seen block b, or a single one, which has seen none.
+
+    Returns
+    -------
+    int Tensor
+        Windows that straddle two blocks count to the first of all.
+    """
+    return blocks_of(store, windows, horizon).clamp(min=0) % n_folds
 
 
 class NormalEquations:
@@ -281,20 +301,50 @@ def _choose(
     penalties, drawn_to = ((most,), maps[:1]) if few else (penalties, maps)
     folds = [inner.plus(block, -1) for block in blocks]
     # Solving again for the chosen ones costs less memory than keeping all solutions.
-    errors = torch.zeros(len(penalties), len(drawn_to), horizon, dtype=torch.float64)
-    for number, strength in enumerate(penalties):
-        for block, fold in zip(blocks, folds, strict=True):
+    errors = torch.zeros(len(folds), len(penalties), len(drawn_to), horizon, dtype=torch.float64)
+    for number, (block, fold) in enumerate(zip(blocks, folds, strict=True)):
+        for place, strength in enumerate(penalties):
             solved = fold.solve(strength, drawn_to)
-            errors[number] += torch.stack([block.error(weights) for weights in solved])
-    errors[:, 1:] *= 1 + _LEAST_GAIN
-    errors[torch.tensor(penalties, dtype=torch.float64) > most, 0] = torch.inf
-    best = smooth(errors.flatten(0, 1)).argmin(0)
+            errors[number, place] = torch.stack([block.error(weights) for weights in solved])
+    told = torch.tensor([block.count > 0 for block in blocks])
+    best = _best(errors[told], torch.tensor(penalties, dtype=torch.float64) > most)
     row, column = best // len(drawn_to), best % len(drawn_to)
     every = torch.stack(
         [_solved(sums, penalties, drawn_to, row, column) for sums in (total, *folds)]
     ).float()
     penalty = torch.tensor(penalties)[row]
     return BaseFit(every[0].clone(), every[1:].clone(), penalty, column, total.directions())
+
+
+def _best(errors: Tensor, too_strong: Tensor) -> Tensor:
+    """Return the place of penalty and simple forecast of each step, (H,).
+
+    The last value stands where the best map does not beat it in three of four blocks: a few drifts
+    of a random walk can make any map look better.
+
+    Parameters
+    ----------
+    errors : Tensor of shape (blocks, penalties, simple forecasts, H)
+        On blocks left out.
+    too_strong : bool Tensor of shape (penalties,)
+        Penalties that may not draw to the first simple forecast.
+
+    Returns
+    -------
+    int Tensor of shape (H,)
+        In the flattened table of penalties and simple forecasts.
+    """
+    total = errors.sum(0)
+    total[:, 1:] *= 1 + _LEAST_GAIN
+    total[too_strong, 0] = torch.inf
+    best = smooth(total.flatten(0, 1)).argmin(0)
+    if errors.shape[2] == 1:
+        return best
+    # The strongest pull to the last value leaves nothing else.
+    last = (len(total) - 1) * len(SIMPLE) + _LAST_VALUE
+    every = torch.stack([smooth(block.flatten(0, 1)) for block in errors])
+    better = every.gather(1, best.expand(len(every), 1, -1))[:, 0] <= every[:, last]
+    return torch.where(better.double().mean(0) < _LEAST_BLOCKS_BETTER, last, best)
 
 
 def _solved(

@@ -12,10 +12,11 @@ from tsmamba.data.panel import Panel, Scaling
 from tsmamba.data.place import place_rows
 from tsmamba.forecast.backtest import naive_scales
 from tsmamba.forecast.defaults import Plan, choose_season, complete_plan
-from tsmamba.forecast.fitting import Fitting, Recipe
+from tsmamba.forecast.fitting import Fitting
 from tsmamba.forecast.model import ForecastModel
 from tsmamba.forecast.presets import Preset
 from tsmamba.forecast.progress import progress_bar
+from tsmamba.forecast.recipe import Recipe
 from tsmamba.forecast.rolling import RollingOrigins
 from tsmamba.forecast.settings import Network
 from tsmamba.forecast.source import Source
@@ -133,7 +134,7 @@ class ContinuedFits(RollingOrigins):
     def _run(self, fitting: Fitting) -> tuple[ForecastModel, dict[str, Any]]:
         """Run a fit behind a progress bar, if one is wanted."""
         show = self.verbose > 0 and process_rank() == 0
-        with progress_bar(fitting.recipe.steps, show=show) as on_step:
+        with progress_bar(fitting.steps, show=show) as on_step:
             return fitting.run(on_step)
 
 

@@ -1,6 +1,6 @@
 """Training of the corrector on out-of-fold errors of the base, and the gate that judges it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.distributions import StudentT
 
 from tsmamba.data.windows import Windows, WindowStore
-from tsmamba.forecast.base import N_BLOCKS, Context, Level, blocks_of, features
-from tsmamba.forecast.gate import SHARES, Errors, choose_shares, voted_shares
+from tsmamba.forecast.base import N_BLOCKS, Context, Level, blocks_of, features, fold_of
+from tsmamba.forecast.gate import SHARES, Errors, choose_shares
 from tsmamba.forecast.linear import LinearBase
 from tsmamba.forecast.network import Corrector, CorrectorConfig, random_signs
 from tsmamba.forecast.source import Source
@@ -287,19 +287,15 @@ class Correction:
                 errors.squared[number].index_add_(0, block, away.square() * counted)
         return errors
 
-    def gate(
-        self, corrector: nn.Module, windows: Windows, *, trained_here: bool = False
-    ) -> tuple[Tensor, float, float]:
+    def gate(self, folds: Sequence[nn.Module], windows: Windows) -> tuple[Tensor, float, float]:
         """Choose how much of the correction to apply at each step, on windows it never saw.
 
         Parameters
         ----------
-        corrector : Module
-            What corrects.
+        folds : sequence of Module
+            What corrects, as in `fold_of`.
         windows : Windows
             The windows.
-        trained_here : bool, default False
-            Whether it was trained on others of these series; see `voted_shares`.
 
         Returns
         -------
@@ -308,8 +304,15 @@ class Correction:
         base_error, error : float
             Mean absolute validation error without and with the gated correction.
         """
-        errors = self.errors(corrector, windows.thinned(MOST_GATE), SHARES)
-        gate = voted_shares(errors) if trained_here else choose_shares(errors)
+        judged = windows.thinned(MOST_GATE)
+        fold = fold_of(self.store, judged, self.horizon, len(folds))
+        parts = [
+            self.errors(corrector, judged.select(fold == number), SHARES)
+            for number, corrector in enumerate(folds)
+            if bool((fold == number).any())
+        ]
+        errors = Errors(*(torch.stack(sums).sum(0) for sums in zip(*parts, strict=True)))
+        gate = choose_shares(errors)
         absolute = errors.absolute.sum(1)  # (shares, H)
         index = torch.searchsorted(torch.tensor(SHARES), gate)
         total = errors.counts.sum().clamp(min=1)

@@ -22,10 +22,11 @@ from tsmamba.forecast.defaults import Plan, check_parameters, choose_season, pla
 from tsmamba.forecast.embedding import Embeddings
 from tsmamba.forecast.events.model import EventModel
 from tsmamba.forecast.finetuning import FineTuning
-from tsmamba.forecast.fitting import Fitting, Recipe
+from tsmamba.forecast.fitting import Fitting
 from tsmamba.forecast.network import CorrectorConfig
 from tsmamba.forecast.presets import AUTO, Preset, get_preset
 from tsmamba.forecast.pretrained import pretrained_corrector
+from tsmamba.forecast.recipe import Recipe
 from tsmamba.forecast.saved import Fitted, load_fitted, save_fitted
 from tsmamba.forecast.settings import Network
 from tsmamba.forecast.source import Source
@@ -180,8 +181,8 @@ class MambaForecaster(FineTuning, Embeddings):
         y : None
             Ignored; here for scikit-learn's interface.
         val_size : int >= 0, default 0
-            Steps at the end of each series to validate the corrector on and to leave out of
-            training. By default parts of every stretch of time are used, which misleads less.
+            Steps at the end of each series to judge the corrector on and leave out of training; by
+            default each quarter of the time is left out in turn, which misleads less.
 
         Returns
         -------
@@ -495,6 +496,5 @@ class MambaForecaster(FineTuning, Embeddings):
         """Say once where a simpler model is the better choice."""
         if recipe.config is None or self.preset != "auto":
             return
-        sentence = concern(panel, sizes.season, sizes.horizon)
-        if sentence is not None:
+        if (sentence := concern(panel, sizes.season, sizes.horizon)) is not None:
             warnings.warn(sentence, GuidanceWarning, stacklevel=4)

@@ -9,8 +9,9 @@ from tsmamba.errors import ParameterError
 from tsmamba.forecast.calibration import calibrate
 from tsmamba.forecast.continuing import ContinuedFits
 from tsmamba.forecast.correction import MOST_GATE, split_windows
-from tsmamba.forecast.fitting import LEAST_CALIBRATION, Fitting, Recipe, mean_error
+from tsmamba.forecast.fitting import LEAST_CALIBRATION, Fitting, mean_error
 from tsmamba.forecast.model import ForecastModel
+from tsmamba.forecast.recipe import Recipe
 from tsmamba.forecast.tuning import Method, Progress, Tuning
 from tsmamba.training import Training
 
@@ -129,7 +130,8 @@ class _Guarded(Fitting):
             return present, report | {"finetuning": f"not used: {reason}"}
         store, horizon = self.source.store, self.plan.horizon
         windows = store.windows(self.plan.context.recent, horizon)
-        judged = split_windows(store, windows, horizon).validation.thinned(MOST_GATE)
+        split = split_windows(store, windows, horizon)
+        judged = self.judged(windows, split).thinned(MOST_GATE)
         forecast = partial(present.normalised, self.source)
         before = mean_error(store, judged, horizon, forecast)
         decision = "used" if error < before else "not used"

@@ -1,7 +1,8 @@
 """Fitting: from series to a `ForecastModel`, and a report of what happened on the way."""
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import torch
@@ -10,19 +11,21 @@ from torch import Tensor
 from tsmamba._memory import peak_memory_mb
 from tsmamba.data.windows import Windows, WindowStore
 from tsmamba.errors import SeriesTooShortError
-from tsmamba.forecast.base import SIMPLE, features
+from tsmamba.forecast.base import N_BLOCKS, SIMPLE, blocks_of, features
 from tsmamba.forecast.calibration import Forecaster, Residuals, calibrate
 from tsmamba.forecast.correction import Correction, Normalised, Split, assemble, split_windows
+from tsmamba.forecast.crossfit import CorrectorFit, cross_fit, out_of_fold
 from tsmamba.forecast.defaults import Plan
 from tsmamba.forecast.effects import fit_effects
 from tsmamba.forecast.linear import LinearBase, fit_linear_base
 from tsmamba.forecast.local import LEAST_WINDOWS, Local
 from tsmamba.forecast.mixing import MixingFit, fit_mixing
 from tsmamba.forecast.model import ForecastModel
-from tsmamba.forecast.network import Corrector, CorrectorConfig
+from tsmamba.forecast.network import Corrector
 from tsmamba.forecast.profile import fit_profile
+from tsmamba.forecast.recipe import Recipe
 from tsmamba.forecast.source import Source
-from tsmamba.forecast.tuning import Progress, Tuning
+from tsmamba.forecast.tuning import Progress
 from tsmamba.training import History, Training
 from tsmamba_kernels import backend_report
 
@@ -34,46 +37,6 @@ _LEAST_VALIDATION = 32
 LEAST_CALIBRATION = 400
 _MOST_JUDGED = 4096
 _BATCH = 1024
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Where the corrector comes from.
-
-    Parameters
-    ----------
-    config : CorrectorConfig, optional
-        Its shape; without one only the base is fitted.
-    pretrained : Corrector, optional
-        Used as it is if ``training`` is None. Otherwise the one trained starts from it, if their
-        shapes agree, and has to be better than it.
-    training : Training, optional
-        Knobs of its training.
-    tuning : Tuning
-        Which weights that trains; all by default.
-    """
-
-    config: CorrectorConfig | None = None
-    pretrained: Corrector | None = None
-    training: Training | None = None
-    tuning: Tuning = field(default_factory=Tuning)
-
-    @property
-    def steps(self) -> int:
-        """Gradient steps to do."""
-        return 0 if self.training is None else self.tuning.warmup_steps + self.training.steps
-
-    def as_it_came(self) -> "Recipe":
-        """Return the same without training, which leaves a pretrained corrector as it is."""
-        config = None if self.pretrained is None else self.pretrained.config
-        return replace(self, config=config, training=None)
-
-    def starting_from(self, present: Corrector | None) -> "Recipe":
-        """Return the same with another corrector to start from, if both have one."""
-        if self.config is None or present is None:
-            return self
-        config = replace(present.config, spread=self.config.spread)
-        return replace(self, config=config, pretrained=present)
 
 
 @dataclass(frozen=True)
@@ -105,6 +68,16 @@ class Fitting:
     seed: int | None = None
     present: ForecastModel | None = None
     multivariate: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Gradient steps to do."""
+        return self.recipe.steps(self._n_trainings)
+
+    @property
+    def _n_trainings(self) -> int:
+        """A tail to validate on is new to a corrector; without one, blocks are left out in turn."""
+        return 1 if self.val_size else N_BLOCKS
 
     def run(self, on_step: Progress) -> tuple[ForecastModel, dict[str, Any]]:
         """Fit effects, base, corrector, gate and residual quantiles.
@@ -153,18 +126,17 @@ class Fitting:
             **self._about(base),
             **(effects | mixed),
         }
-        # A pretrained corrector has seen none of the windows; the folds of the base have seen none
-        # of their targets.
-        judged = split.validation if self.recipe.training or self.val_size else fitted_on
-        corrector, gate, outcome = None, torch.zeros(plan.horizon), "not used"
+        judged = self.judged(fitted_on, split)
+        correctors, gate, outcome = None, torch.zeros(plan.horizon), "not used"
         if present is not None and self.recipe.config is not None:
-            corrector, gate = present.corrector, present.gate
-            outcome = "not used" if corrector is None else "as before"
+            gate = present.gate
+            if present.corrector is not None:
+                correctors, outcome = CorrectorFit.unseeing(present.corrector), "as before"
         reason = self._reason_against_corrector(split, judged)
         if reason is None and self.recipe.config is not None:
             correction = Correction(source, plan.context, base, self.recipe.config)
-            corrector, trained = self._corrector(correction, split, on_step)
-            corrector, gate, judgement = self._judged(correction, corrector, judged)
+            correctors, trained = self._corrector(correction, split, on_step)
+            correctors, gate, judgement = self._judged(correction, correctors, judged)
             report |= trained | judgement
             if not gate.any():
                 reason = "it did not lower the validation error of the base"
@@ -173,10 +145,23 @@ class Fitting:
             report["corrector"] = f"{outcome}: {reason}"
         report["backend"] = backend_report().get("selective_scan", "none")
         plain, spread, corrector, said = self._calibrate(
-            source, base, corrector, gate, fitted_on, judged
+            source, base, correctors, gate, fitted_on, judged
         )
         report |= said | _cost(started)
         return self._model(source, base, plain, spread, corrector, gate), report
+
+    def judged(self, windows: Windows, split: Split) -> Windows:
+        """Return the windows that the corrector is judged on.
+
+        A pretrained corrector has seen none of the windows that the base was fitted on, and the
+        folds of the base have seen none of their targets. Trained ones each know all blocks but
+        one, so windows that straddle two are left out.
+        """
+        if self.val_size:
+            return split.validation
+        if self.recipe.training is None:
+            return windows
+        return windows.select(blocks_of(self.source.store, windows, self.plan.horizon) >= 0)
 
     def _model(
         self,
@@ -321,50 +306,66 @@ class Fitting:
 
     def _corrector(
         self, correction: Correction, split: Split, on_step: Progress
-    ) -> tuple[Corrector, dict[str, Any]]:
+    ) -> tuple[CorrectorFit, dict[str, Any]]:
         """Return the corrector to judge; the global random state is left as it was."""
         pretrained, training = self.recipe.pretrained, self.recipe.training
         if training is None and pretrained is not None:
-            return pretrained, {"steps": 0}
+            return CorrectorFit.unseeing(pretrained), {"steps": 0}
+        settings = self.recipe.settings(self._n_trainings)
         with torch.random.fork_rng(devices=[]):
             torch.seed() if self.seed is None else torch.manual_seed(self.seed)
             corrector = Corrector(correction.config)
             if pretrained is not None and pretrained.config.shape == corrector.config.shape:
                 corrector.start_from(pretrained)
 
-            def train(network: Corrector, settings: Training, on_step: Progress) -> History:
-                return correction.train(network, split, settings, on_step)
+            steps = count(1)
 
-            tuning = self.recipe.tuning
-            history = tuning.train(corrector, training or Training(), train, on_step)
-        return corrector.requires_grad_(False), {
+            def told(step: int, loss: float) -> None:
+                on_step(next(steps), loss)
+
+            def train(corrector: Corrector, part: Split) -> History:
+                def some(network: Corrector, settings: Training, told: Progress) -> History:
+                    return correction.train(network, part, settings, told)
+
+                history = self.recipe.tuning.train(corrector, settings, some, told)
+                corrector.requires_grad_(False)
+                return history
+
+            if self.val_size:
+                history, fit = train(corrector, split), CorrectorFit.unseeing(corrector)
+            else:
+                fit, history = cross_fit(
+                    corrector, split, correction.store, correction.horizon, train
+                )
+        return fit, {
             "steps": history.steps,
             "interrupted": history.interrupted,
             "windows_per_second": history.windows / max(history.seconds, 1e-9),
         }
 
     def _judged(
-        self, correction: Correction, corrector: Corrector, windows: Windows
-    ) -> tuple[Corrector, Tensor, dict[str, Any]]:
+        self, correction: Correction, fit: CorrectorFit, windows: Windows
+    ) -> tuple[CorrectorFit, Tensor, dict[str, Any]]:
         """Return the better of a trained corrector and the pretrained one, with its gate."""
-        trained_here = self.recipe.training is not None
-        gate, base_error, error = correction.gate(corrector, windows, trained_here=trained_here)
+        gate, base_error, error = correction.gate(fit.folds, windows)
         used, pretrained = "used", self.recipe.pretrained
         if (
             pretrained is not None
-            and pretrained is not corrector
-            and pretrained.config.spread == corrector.config.spread
+            and pretrained is not fit.corrector
+            and pretrained.config.spread == fit.corrector.config.spread
         ):
-            as_it_came = replace(correction, config=pretrained.config)
-            other_gate, _, other = as_it_came.gate(pretrained, windows)
+            as_it_came = CorrectorFit.unseeing(pretrained)
+            other_gate, _, other = replace(correction, config=pretrained.config).gate(
+                as_it_came.folds, windows
+            )
             if other < error:
-                corrector, gate, error = pretrained, other_gate, other
+                fit, gate, error = as_it_came, other_gate, other
                 used = "used: the pretrained one, which training did not better"
         return (
-            corrector,
+            fit,
             gate,
             {
-                "n_parameters": sum(parameter.numel() for parameter in corrector.parameters()),
+                "n_parameters": sum(x.numel() for x in fit.corrector.parameters()),
                 "validation_error_base": base_error,
                 "validation_error": error,
                 "gate": float(gate.mean()),
@@ -376,7 +377,7 @@ class Fitting:
         self,
         source: Source,
         base: LinearBase,
-        corrector: Corrector | None,
+        fit: CorrectorFit | None,
         gate: Tensor,
         fitted_on: Windows,
         judged: Windows,
@@ -386,15 +387,21 @@ class Fitting:
         The corrector is kept only if its gated correction or its spread is used.
         """
         store, horizon, present = source.store, self.plan.horizon, self.present
-        if corrector is not None and not gate.any() and not corrector.config.spread:
-            corrector = None
+        if fit is not None and not gate.any() and not fit.corrector.config.spread:
+            fit = None
+        corrector = None if fit is None else fit.corrector
         # More windows are new to the base, or to a corrector trained on others.
         new_to_all = corrector is None or corrector is self.recipe.pretrained
         unseen = fitted_on if new_to_all else judged
         if present is not None and len(unseen) < LEAST_CALIBRATION:
             kept = f"as before: {len(unseen)} windows of {LEAST_CALIBRATION} needed"
             return present.residuals, present.spread_residuals, corrector, {"intervals": kept}
-        forecast = _out_of_sample(source, self.plan, base, corrector, gate)
+        correctors = (None,) if fit is None else fit.folds
+        forecast = out_of_fold(
+            [_out_of_sample(source, self.plan, base, fold, gate) for fold in correctors],
+            store,
+            horizon,
+        )
         calibration = calibrate(store, unseen, horizon, forecast)
         if calibration.spread is None:
             return calibration.plain, None, corrector, {}

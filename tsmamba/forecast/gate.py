@@ -6,9 +6,6 @@ something, too. Both are joined as a normal mean is estimated: each counts by th
 variance. So on short data the corrector is believed as far as it earned elsewhere, and on long data
 the data decide. Whatever is believed, a share that made forecasts of these windows worse is not
 taken.
-
-A corrector that was trained on the series at hand has earned nothing elsewhere, and fits the years
-that surround the windows which judge it. There three of four blocks have to agree.
 """
 
 from typing import NamedTuple
@@ -24,7 +21,6 @@ _SQUARED = ((-0.0029, -0.0036, -0.0023, 0.0012), (0.0043, 0.0088, 0.0135, 0.0189
 _LEAST_DEVIATION = 0.002  # of the mean over blocks
 _LEAST_GAIN = 0.001  # that has to be believed in, over all steps
 _MOST_RISE = 0.005  # of the measured squared error, which a few windows make
-_LEAST_BLOCKS_BETTER = 0.75
 
 
 class Errors(NamedTuple):
@@ -70,35 +66,6 @@ def choose_shares(errors: Errors) -> Tensor:
     gained = -absolute.gather(0, index[None]).mean()
     shares = torch.tensor(SHARES)[index]
     return shares if gained > _LEAST_GAIN else torch.zeros_like(shares)
-
-
-def voted_shares(errors: Errors) -> Tensor:
-    """Choose how much of a correction to apply at each step, by these windows alone.
-
-    Parameters
-    ----------
-    errors : Errors
-        Of the shares in `SHARES`, on windows that the corrector never saw.
-
-    Returns
-    -------
-    Tensor of shape (H,)
-        The shares of least absolute error among those that do not raise the squared one; all zero
-        unless they help in three of four blocks.
-
-    Examples
-    --------
-    >>> helps = torch.tensor([1.0, 0.98, 0.96, 0.97, 1.0])[:, None, None].expand(5, 4, 2)
-    >>> voted_shares(Errors(helps, helps, torch.ones(4, 2)))
-    tensor([0.5000, 0.5000])
-    """
-    absolute, squared = _smoothed(errors.absolute.sum(1)), _smoothed(errors.squared.sum(1))
-    index = torch.where(squared <= squared[0], absolute, torch.inf).argmin(0)
-    gated = errors.absolute.gather(0, index.expand(1, errors.absolute.shape[1], -1))[0]
-    present = errors.counts.sum(1) > 0
-    better = (gated.sum(1) < errors.absolute[0].sum(1))[present].float().mean()
-    shares = torch.tensor(SHARES)[index]
-    return shares if better >= _LEAST_BLOCKS_BETTER else torch.zeros_like(shares)
 
 
 def _believed(sums: Tensor, prior: tuple[tuple[float, ...], tuple[float, ...]]) -> Tensor:

@@ -31,10 +31,10 @@ class Training(BaseEstimator):
     Parameters
     ----------
     max_steps : int >= 0, optional
-        Gradient steps; 400 by default.
+        Gradient steps of each training; 400 by default, 200 where a forecaster trains four times.
     max_time : float > 0, optional
-        Seconds after which training ends early, whatever the steps. The result then depends on the
-        speed of the machine.
+        Seconds after which training ends early, whatever the steps; trainings of one fit share
+        them. The result then depends on the speed of the machine.
     batch_size : int >= 1, default 64
         Windows of a step.
     lr : float > 0, default 3e-3

@@ -20,16 +20,20 @@ class Tsmamba:
     ----------
     mode : {"base", "fast", "full"}
         As in `MambaForecaster`.
+    context_length : int, optional
+        As there; the harness leaves it open.
     """
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: str, context_length: int | None = None) -> None:
         self._mode = mode
+        self._context_length = context_length
 
     def fit(self, problem: Problem, seed: int) -> None:
         """Fit on a frame."""
         self._panel = problem.panel
         self._forecaster = MambaForecaster(
             horizon=problem.horizon,
+            context_length=self._context_length,
             mode=self._mode,
             target_col=target_col(problem.source),
             random_state=seed,

@@ -131,7 +131,7 @@ def gate_of(correction, factor):
     store = correction.store
     split = split_windows(store, store.windows(24, HORIZON), HORIZON)
     network = Known(correction, factor)
-    return correction.gate(network, network.follow(split.validation))
+    return correction.gate([network], network.follow(split.validation))
 
 
 @pytest.mark.parametrize(("factor", "gate"), [(1.0, 1.0), (2.0, 0.5), (4.0, 0.25), (1.3, 0.75)])
@@ -155,7 +155,7 @@ def test_noise_does_not_open_the_gate(correction):
 
     store = correction.store
     split = split_windows(store, store.windows(24, HORIZON), HORIZON)
-    got, base_error, error = correction.gate(Noise(), split.validation)
+    got, base_error, error = correction.gate([Noise()], split.validation)
     assert (got == 0).all()
     assert error == base_error
 
@@ -173,7 +173,7 @@ def test_the_gate_stays_closed_where_rare_blunders_outweigh_small_gains(correcti
     errors = correction.errors(network, network.follow(split.validation), SHARES)
     absolute = errors.absolute.sum((1, 2))
     assert absolute[-1] < absolute[0]
-    got, _, _ = correction.gate(network, network.follow(split.validation))
+    got, _, _ = correction.gate([network], network.follow(split.validation))
     assert (got == 0).all()
 
 

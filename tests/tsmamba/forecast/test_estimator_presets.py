@@ -8,6 +8,7 @@ from polars.testing import assert_frame_equal
 
 from tsmamba import MambaForecaster, Network, Training
 from tsmamba.errors import GuidanceWarning, ParameterError
+from tsmamba.forecast.base import N_BLOCKS
 from tsmamba.forecast.presets import PRESETS
 
 BRIEF = Training(max_steps=1, batch_size=8)
@@ -22,7 +23,7 @@ def test_a_preset_without_a_network_is_the_base(preset, train):
 @pytest.mark.parametrize("preset", ["finance", "short"])
 def test_a_mode_that_was_asked_for_wins(preset, train):
     forecaster = MambaForecaster(24, preset=preset, mode="full", training=BRIEF).fit(train)
-    assert forecaster.report_["steps"] == 1
+    assert forecaster.report_["steps"] == N_BLOCKS
 
 
 def test_the_base_wins_over_the_network_of_a_preset(train):

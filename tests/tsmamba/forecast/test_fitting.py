@@ -5,10 +5,12 @@ import pytest
 import torch
 
 from tsmamba import MambaForecaster, Network, Training
+from tsmamba.forecast.base import N_BLOCKS
 from tsmamba.forecast.correction import Correction
 from tsmamba.forecast.defaults import plan
-from tsmamba.forecast.fitting import Fitting, Recipe
+from tsmamba.forecast.fitting import Fitting
 from tsmamba.forecast.network import Corrector, CorrectorConfig
+from tsmamba.forecast.recipe import Recipe
 from tsmamba.forecast.source import Source
 
 HORIZON = 8
@@ -97,7 +99,7 @@ def test_further_training_leaves_the_pretrained_corrector_as_it_was(panel, monke
     before = {name: x.clone() for name, x in corrector.state_dict().items()}
     settings = Training(max_steps=3, batch_size=8)
     model, report = run(panel, Recipe(CONFIG, corrector, settings))
-    assert report["steps"] == 3
+    assert report["steps"] == 3 * N_BLOCKS
     assert model.corrector is not corrector
     assert all(torch.equal(before[name], x) for name, x in corrector.state_dict().items())
 
@@ -108,8 +110,8 @@ def test_a_trained_corrector_has_to_be_better_than_the_pretrained_one(
 ):
     corrector = shaken()
 
-    def gate(correction, judged, windows, **kwargs):
-        return torch.ones(HORIZON), 1.0, 0.5 if judged is corrector else error
+    def gate(correction, folds, windows):
+        return torch.ones(HORIZON), 1.0, 0.5 if folds == (corrector,) else error
 
     monkeypatch.setattr(Correction, "gate", gate)
     model, report = run(panel, Recipe(CONFIG, corrector, Training(max_steps=1, batch_size=8)))
@@ -163,10 +165,10 @@ def test_a_correction_is_used_without_a_spread_that_does_not_help(panel, mislead
     assert model.spread_residuals is None
 
 
-def test_a_pretrained_corrector_is_judged_on_all_windows_that_the_base_was_fitted_on(panel):
+def test_a_corrector_is_judged_on_all_windows_that_neither_it_nor_the_base_has_seen(panel):
     seen = []
 
-    def gate(correction, corrector, windows, **kwargs):
+    def gate(correction, folds, windows):
         seen.append(len(windows))
         return torch.zeros(HORIZON), 1.0, 1.0
 
@@ -174,15 +176,18 @@ def test_a_pretrained_corrector_is_judged_on_all_windows_that_the_base_was_fitte
         patch.setattr(Correction, "gate", gate)
         _, report = run(panel, Recipe(CONFIG, shaken()))
         run(panel)
+        run(panel, val_size=200)
     assert seen[0] == report["training_windows"]
-    assert seen[1] < seen[0] / 4
+    straddling = N_BLOCKS - 1
+    assert seen[1] == seen[0] - straddling * (HORIZON - 1)
+    assert seen[2] == 200 - HORIZON + 1
 
 
 def test_the_report_names_times_sizes_and_backend(panel):
     _, report = run(panel)
     assert report["seconds"] >= report["base_seconds"] > 0
     assert report["windows_per_second"] > 0
-    assert report["steps"] == 3
+    assert report["steps"] == 3 * N_BLOCKS
     assert report["n_parameters"] > 100
     assert report["interrupted"] is False
     assert report["backend"] in ("native", "reference")

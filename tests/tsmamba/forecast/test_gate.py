@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tsmamba.forecast.gate import SHARES, Errors, choose_shares, voted_shares
+from tsmamba.forecast.gate import SHARES, Errors, choose_shares
 
 HORIZON = 40
 SHARE = torch.tensor(SHARES)
@@ -40,18 +40,6 @@ def test_the_squared_error_may_rise_by_half_a_percent(rise):
     by_block = torch.tensor([0.3, -0.3, 0.3, 4 * rise - 0.3])[None, :, None]
     squared = torch.full_like(squared, 100.0) * (1 + by_block * SHARE[:, None, None].sign())
     assert bool(choose_shares(Errors(absolute, squared, counts)).any()) == (rise < 0.005)
-
-
-@pytest.mark.parametrize(("worse", "opens"), [(0, True), (1, True), (2, False)])
-def test_without_merits_three_of_four_blocks_must_agree(worse, opens):
-    changes = [0.05] * worse + [-0.2] * (4 - worse)
-    assert bool(voted_shares(errors_of(*changes)).any()) == opens
-
-
-def test_without_merits_nothing_is_believed_beyond_the_errors():
-    assert (voted_shares(errors_of(-0.01, -0.01, -0.01, -0.01)) == 1).all()
-    absolute, squared, counts = errors_of(-0.05, -0.05, -0.05, -0.05)
-    assert (voted_shares(Errors(absolute, 2 - squared / 100, counts)) == 0).all()
 
 
 def test_a_single_block_is_half_believed():

@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from tsmamba import MambaForecaster, Network, Training
 from tsmamba.errors import ParameterError, SeriesTooShortError
+from tsmamba.forecast.base import N_BLOCKS
 from tsmamba.model_selection import RollingOrigin
 
 POINT = "MambaForecaster"
@@ -246,11 +247,8 @@ def test_a_grid_search_reaches_the_knobs_of_training(small, seasonal, cv):
     grid = {"training__max_steps": [1, 4], "training__lr": [1e-2]}
     search = GridSearchCV(forecaster, grid, cv=cv, error_score="raise").fit(seasonal)
     best = search.best_estimator_
-    assert (
-        best.report_["steps"]
-        == best.training.max_steps
-        == search.best_params_["training__max_steps"]
-    )
+    assert best.report_["steps"] == N_BLOCKS * best.training.max_steps
+    assert best.training.max_steps == search.best_params_["training__max_steps"]
     assert best.training.lr == 1e-2
     assert forecaster.training is None
     expected = scores(clone(forecaster).set_params(**search.best_params_), seasonal, cv)

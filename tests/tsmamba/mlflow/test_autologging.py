@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.usefixtures("tracked"),
 ]
 
-STEPS = 6
+STEPS = 4 * 6  # of four trainings
 HORIZON = 24
 
 
@@ -60,7 +60,7 @@ def test_a_fit_is_a_run_with_parameters_losses_and_report(df, tracked, runs, mak
     assert "training" not in parameters
     assert history(tracked, run, "loss") == told
     looks = history(tracked, run, "validation_loss")
-    assert [step for step, _ in looks] == [0, 3, 6]
+    assert [step for step, _ in looks] == [0, 3, 6, 6, 9, 12, 12, 15, 18, 18, 21, 24]
     report = forecaster.report_
     for name in ("seconds", "peak_memory_mb", "windows_per_second", "validation_error", "gate"):
         assert history(tracked, run, name) == [(STEPS, pytest.approx(report[name]))]

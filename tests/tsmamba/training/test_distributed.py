@@ -132,7 +132,7 @@ def test_training_moves_the_weights(alone):
     """Else equality would prove nothing."""
     for case in EXACT:
         result, _ = seen(alone, case, 0)
-        assert len(set(result["losses"])) == 12
+        assert len(set(result["losses"])) == (4 * 12 if case == "plain" else 12)
         first, *later = (error for _, error in result["errors"])
         assert min(later) < first or case == "one window"
 
@@ -158,7 +158,8 @@ def test_a_group_is_left_only_by_who_joined_it(two):
 @pytest.mark.slow
 def test_a_model_saved_by_all_ranks_is_whole(two):
     model = MambaForecaster.load(two / "plain.tsm")
-    assert model.predict()["MambaForecaster"].to_list() == seen(two, "plain", 0)[0]["forecast"]
+    written = seen(two, "plain", 0)[0]["forecast"]  # by one thread, which rounds as one
+    assert model.predict()["MambaForecaster"].to_list() == pytest.approx(written, abs=1e-6)
 
 
 def by_hand(folder, *cases):
