@@ -6,9 +6,11 @@ misleads in later ones. What the far past tells about the level does so, too, wh
 back, so its weights bear a penalty that grows with the length of the stretch.
 
 The penalty draws the map towards a simple forecast: the level, the last value, or the last season,
-which is hard to beat where series are short, alike in nothing, or near a random walk. Penalty and
-simple forecast are chosen for each step ahead by cross-validation over blocks of time; the folds
-cost nothing beyond the fit, because the normal equations of a fold are a difference of block sums.
+which is hard to beat where series are short, alike in nothing, or near a random walk. The strongest
+penalty leaves nothing but that forecast. Penalty and simple forecast are chosen for each step ahead
+by cross-validation over blocks of time, and the last value stands unless three of four blocks
+contradict it; the folds cost nothing beyond the fit, because the normal equations of a fold are a
+difference of block sums.
 A base that was fitted before is fitted to newer data in the same way, drawn to its present map.
 """
 

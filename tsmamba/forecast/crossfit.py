@@ -2,10 +2,10 @@
 
 Validation windows that lie between those of training tell when to stop, but not what a corrector is
 worth later: weeks resemble the weeks beside them. Judged by such windows, a correction looks
-several times as good as it is, and intervals come out too narrow. So a corrector is trained
-once without each block of the base's cross-validation, from the same weights on, and each block is
+several times as good as it is, and intervals come out too narrow. So a corrector is trained once
+without each block of the base's cross-validation, from the same weights on, and each block is
 forecast by the one that has not seen it. What forecasts in the end is the mean of their weights,
-which errs less than one of them and costs no more ("Model soups", Wortsman et al., 2022).
+which as a rule errs less than one of them and costs no more ("Model soups", Wortsman et al., 2022).
 """
 
 import copy
