@@ -141,6 +141,21 @@ def test_the_gate_opens_as_far_as_it_helps(correction, factor, gate):
     assert error < base_error
 
 
+def test_each_block_is_judged_by_the_fold_that_has_not_seen_it(correction):
+    store = correction.store
+    judged = split_windows(store, store.windows(24, HORIZON), HORIZON).validation
+    block = blocks_of(store, judged, HORIZON)
+    folds = []
+    for number in range(N_BLOCKS):
+        factor = torch.full((N_BLOCKS, HORIZON), -3.0)
+        factor[number] = 1.0
+        folds.append(Known(correction, factor))
+        folds[-1].follow(judged.select(block == number))
+    gate, base_error, error = correction.gate(folds, judged)
+    assert (gate == 1).all()
+    assert error < 1e-3 * base_error
+
+
 @pytest.mark.parametrize("factor", [0.0, -0.5, -3.0])
 def test_the_gate_stays_closed_where_it_hurts_or_does_nothing(correction, factor):
     got, base_error, error = gate_of(correction, factor)

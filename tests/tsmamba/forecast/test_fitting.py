@@ -7,6 +7,7 @@ import torch
 from tsmamba import MambaForecaster, Network, Training
 from tsmamba.forecast.base import N_BLOCKS
 from tsmamba.forecast.correction import Correction
+from tsmamba.forecast.crossfit import out_of_fold
 from tsmamba.forecast.defaults import plan
 from tsmamba.forecast.fitting import Fitting
 from tsmamba.forecast.network import Corrector, CorrectorConfig
@@ -181,6 +182,22 @@ def test_a_corrector_is_judged_on_all_windows_that_neither_it_nor_the_base_has_s
     straddling = N_BLOCKS - 1
     assert seen[1] == seen[0] - straddling * (HORIZON - 1)
     assert seen[2] == 200 - HORIZON + 1
+
+
+@pytest.mark.parametrize(("val_size", "n_folds"), [(0, N_BLOCKS), (400, 1)])
+def test_intervals_of_a_trained_corrector_come_from_windows_that_each_fold_never_saw(
+    panel, monkeypatch, val_size, n_folds
+):
+    monkeypatch.setattr(Correction, "gate", lambda *_, **__: (torch.ones(HORIZON), 1.0, 0.5))
+    seen = []
+
+    def spied(forecasters, *args):
+        seen.append(len(forecasters))
+        return out_of_fold(forecasters, *args)
+
+    monkeypatch.setattr("tsmamba.forecast.fitting.out_of_fold", spied)
+    run(panel, val_size=val_size)
+    assert seen == [n_folds]
 
 
 def test_the_report_names_times_sizes_and_backend(panel):
